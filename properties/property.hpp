@@ -1,0 +1,97 @@
+// What must hold. A property is a sentence with its preconditions and a check; one per file, listed in list.cpp.
+//
+// To add one: a file in the folder of its subject that defines `extern const Property …`, a line in list.cpp, and a
+// broken kernel in kernels/broken whose first line names it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/runner/runner.hpp"
+#include "reference/bounds/forward.hpp"
+#include "reference/problem/claim.hpp"
+#include "reference/problem/problem.hpp"
+#include "reference/truth/forward.hpp"
+
+namespace normgate {
+
+enum class Effort : std::int32_t { quick, standard, thorough };
+
+// A problem's data and truth, computed when first asked for and shared by all kernels and targets. The convention of
+// the problem is part of it.
+class Case {
+ public:
+  explicit Case(Problem problem) : problem_(std::move(problem)) {}
+  [[nodiscard]] const Problem& problem() const { return problem_; }
+  [[nodiscard]] const Inputs& inputs() const;
+  [[nodiscard]] const Truth& truth() const;
+
+ private:
+  Problem problem_;
+  mutable std::optional<Inputs> inputs_;
+  mutable std::optional<Truth> truth_;
+};
+
+// One element that violates a demand, or a demand on the whole that was violated.
+struct Violation {
+  std::string at;
+  std::string got;
+  std::string want;
+  std::string error;
+  std::string looks_like;  // may be filled in by the property if it knows; else by the engine's diagnosis
+  std::string diagnosis;
+};
+
+// What a property found in one case. `violation` empty: it held.
+struct Judgement {
+  std::optional<Violation> violation;
+  bool discarded = false;       // the case says nothing (precondition on data not met)
+  std::int64_t elements = 0;    // compared
+  std::int64_t not_judged = 0;  // elements whose bound was infinite
+  double worst_share = 0;       // of a bound
+  double worst_row_ulp = 0;
+  Role worst_role = Role::y;
+};
+
+// Runs calls on the kernel under test. `run` gives outcomes in order. A crash, a hang or a refusal among them is
+// handled by the engine: it ends the case by an exception that properties do not catch.
+class Bench {
+ public:
+  virtual ~Bench() = default;
+  [[nodiscard]] virtual std::vector<runner::Outcome> run(std::span<const runner::Call> calls) = 0;
+  [[nodiscard]] virtual const runner::KernelInfo& kernel() const = 0;
+  [[nodiscard]] runner::Outcome run_one(const Problem& problem, const Inputs& inputs,
+                                        runner::Filling filling = runner::Filling::nan);
+};
+
+// What a property may ask a problem for, so that generators stay inside the claim.
+struct Subject {
+  const VariantRow& row;
+  Phase phase;
+  const runner::KernelInfo& kernel;
+  const Convention& convention;
+};
+
+struct Property {
+  std::string_view name;      // "accuracy"
+  std::string_view sentence;  // "Every output element lies within the bound that follows from claim and input."
+  // Whether it has a meaning for the row, phase, convention and claim; what does not apply is not listed.
+  bool (*applies)(const Subject&);
+  // The problems that it is tried on: a plan that guarantees coverage, deterministic in (subject, effort, seed).
+  // Problems must not depend on anything of the kernel but its capabilities, so that kernels share references.
+  std::vector<Problem> (*plan)(const Subject&, Effort, std::uint64_t seed);
+  // Judges one case. Outcomes of `calls` on the case come first, in the same order, run in a batch by the engine;
+  // more can be run on the bench.
+  std::vector<runner::Call> (*calls)(const Case&, const Subject&);
+  Judgement (*judge)(const Case&, const Subject&, std::span<const runner::Outcome> outcomes, Bench&);
+};
+
+// All properties, in the order in which they are tried and reported.
+[[nodiscard]] std::span<const Property* const> property_list();
+
+}  // namespace normgate

@@ -1,0 +1,30 @@
+// What the forward phases are by definition, computed with 100 decimal digits.
+#pragma once
+
+#include <vector>
+
+#include "reference/problem/data.hpp"
+#include "reference/problem/problem.hpp"
+#include "reference/truth/exact.hpp"
+
+namespace normgate {
+
+// What one group's definition gives, in the order of group_index().
+struct GroupTruth {
+  Exact mean;      // of x; 0 for rows that are not centred; given in inference
+  Exact variance;  // the normalizing variance (mean square for rows that are not centred); given in inference unless
+                   // the reciprocal is given, then NaN
+  Exact rstd;      // 1/D
+};
+
+// Outputs by role, dense and row-major over the role's axes: y; mean and stat if the problem saves them; running_mean,
+// running_var, running_weight after the step if it has them.
+struct Truth {
+  PerRole<std::vector<Exact>> out;
+  std::vector<GroupTruth> groups;
+};
+
+// `problem` must pass check(); `inputs` are what make_inputs gives, or others of the same sizes.
+[[nodiscard]] Truth forward_truth(const Problem& problem, const Inputs& inputs);
+
+}  // namespace normgate

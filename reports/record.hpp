@@ -1,0 +1,91 @@
+// What was found: the record of a run. Formats (reports/formats, one per file) are written from it and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace normgate {
+
+enum class Verdict : std::int32_t { passed, failed, crashed, timed_out, mistrusted, refused, skipped };
+inline constexpr std::size_t verdict_count = 7;
+[[nodiscard]] std::string_view name_of(Verdict verdict);  // "PASSED", …
+
+// The rows of a failure in their order (DESIGN §8); an empty row is left out when printed. `says`, `problem` and
+// `again` are never empty.
+struct FindingRows {
+  std::string says;     // the property as a sentence
+  std::string problem;  // the shrunk problem line
+  std::string at;       // "y[n=0 g=0 k=3 s=0]  neighbours …"
+  std::string got;      // hexfloat and decimal
+  std::string want;
+  std::string error;       // row ulp, share of the bound, the bound's formula with numbers
+  std::string looks_like;  // the convention or algorithm that would explain it
+  std::string again;       // the replay command
+  std::string diagnosis;   // short and stable ("one-pass variance"): groups findings; may be empty
+};
+
+struct Worst {
+  double share_of_bound = 0;
+  double row_ulp = 0;
+  std::string problem;
+  std::string output;  // the role
+};
+
+// One kernel × target × phase × convention × property.
+struct Unit {
+  std::string kernel;
+  std::string plugin;  // path as given
+  std::string source;  // "file:line" or empty
+  std::string variant;
+  std::string target;
+  std::string phase;
+  std::string convention;
+  std::string dtype = "float32";
+  std::string property;
+  Verdict verdict = Verdict::passed;
+  std::string reason;  // for skipped, refused and mistrusted
+  std::int64_t cases = 0;
+  std::int64_t refused_cases = 0;
+  std::int64_t failed_cases = 0;
+  std::int64_t elements = 0;    // compared
+  std::int64_t not_judged = 0;  // elements whose bound is infinite
+  double seconds = 0;
+  Worst worst;
+  std::optional<FindingRows> finding;
+  std::int64_t finding_index = -1;  // of its case in the plan: the first in plan order is reported
+};
+
+struct SkippedTarget {
+  std::string plugin;
+  std::string target;
+  std::string reason;
+};
+
+struct Record {
+  std::int32_t schema = 1;
+  std::string version;
+  std::string cpu;
+  std::uint64_t seed = 0;
+  std::string effort;
+  std::vector<std::string> targets;  // tried
+  std::vector<SkippedTarget> skipped_targets;
+  std::vector<std::string> required_missing;  // --require-target that could not be tried
+  std::vector<std::string> not_claimed;       // "simd/layer_norm: threads, …"
+  std::vector<std::string> harness_errors;
+  std::vector<Unit> units;
+  double seconds = 0;
+  std::int32_t jobs = 1;
+};
+
+// The verdict of a whole run, and the exit code: 2, 3, 1, 5, 4, 0 in this order of precedence (DESIGN §8).
+struct Summary {
+  std::string verdict;  // "PASSED on 4 of 5 targets (avx3: not on this CPU)"
+  std::int32_t exit_code = 0;
+  std::array<std::int64_t, verdict_count> counts{};
+};
+[[nodiscard]] Summary summarize(const Record& record);
+
+}  // namespace normgate
