@@ -12,4 +12,7 @@ find_package(rapidcheck REQUIRED)
 find_library(MPFR_LIBRARY mpfr REQUIRED)
 find_library(GMP_LIBRARY gmp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
-find_package(dnnl QUIET)
+# oneDNN, the optional peer. Its CMake package demands OpenCL's headers, which libdnnl-dev does not bring and a CPU plugin
+# does not need, and ends the configuration without them: so the header and the library are looked up by themselves.
+find_path(ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(ONEDNN_LIBRARY dnnl)
