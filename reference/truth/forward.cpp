@@ -1,0 +1,235 @@
+// The forward phases at 100 digits, and the proof of the bounds that the values leave with.
+//
+// T has a precision of p = 334 bits and an exponent range that nothing here leaves; w = 2^-p is its unit roundoff.
+// Inputs are float32 (multiples of 2^-149 below 2^128); eps is 0 or a double in [2^-126, 2^126], a multiple of 2^-178.
+//
+//  (1) Sums of up to 2^50 inputs, n x - sum, 1 + gamma, variance + eps of a given variance: multiples of 2^-178 below
+//      2^180, hence exact in 334 bits whatever the order (2^(128+50+1+149) < 2^p for the sums).
+//  (2) So x - mean has relative error w; its square 4w; a sum of n <= 2^40 squares, all >= 0, (n+4)w; variance
+//      2^41 w; 1/D, whose terms are all >= 0, and gamma (x - mean) / D less than 2^42 w <= 2^-292.
+//  (3) y = P + beta: |error| <= 2^-291 (|P| + |beta|).
+//  (4) Given statistics: x - mean has two terms, |error| <= 2w (|x| + |mean|) (a mean over an accumulated weight has
+//      been divided once), times |gamma|/D in y.
+//  (5) A running statistic is keep*old + take*batch: |error| <= 2^-291 (|keep*old| + |take*batch|); an average of
+//      N <= 2^40 means has error below 2^-291 times the average of the moduli.
+//  (6) Exact: hi = RN(v), lo = RN(v - hi): |v - hi - lo| <= 2^-53 |lo| <= 2^-106 |hi|; v - hi is exact in 334 bits.
+//      Values lie between 2^-450 and 2^450 or are 0, so doubles neither overflow nor underflow here.
+//
+// leave() uses 2^-105 |hi| + 2^-280 terms, which covers all of them.
+#include "reference/truth/forward.hpp"
+
+#include <boost/multiprecision/eigen.hpp>
+#include <boost/multiprecision/mpfr.hpp>
+
+#include "reference/problem/groups.hpp"
+#include "reference/truth/definition-inl.h"
+#include "reference/truth/running.hpp"
+
+namespace normgate {
+namespace {
+
+using T =
+    boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<100, boost::multiprecision::allocate_stack>,
+                                  boost::multiprecision::et_off>;
+
+// `terms` bounds the sum of the moduli of the terms that v is a sum of.
+Exact leave(const T& v, double terms) {
+  Exact result;
+  result.hi = static_cast<double>(v);
+  if (!std::isfinite(result.hi)) return result;
+  result.lo = static_cast<double>(T(v - T(result.hi)));
+  result.bound = 0x1p-105 * std::fabs(result.hi) + 0x1p-280 * terms;
+  return result;
+}
+Exact leave(const T& v) { return leave(v, std::fabs(static_cast<double>(v))); }
+
+double magnitude(const T& v) { return std::fabs(static_cast<double>(v)); }
+
+class Forward {
+ public:
+  Forward(const Problem& problem, const Inputs& inputs)
+      : problem_(problem),
+        inputs_(inputs),
+        row_(row_of(problem.variant)),
+        groups_(problem.shape, row_),
+        eps_(problem.eps),
+        momentum_(problem.momentum) {
+    const auto channels = static_cast<std::size_t>(element_count(restricted(problem.shape, row_.affine)));
+    gamma_.assign(channels, T(1));
+    beta_.assign(channels, T(0));
+    for (std::size_t c = 0; c < channels; ++c) {
+      if (problem.gamma) {
+        gamma_[c] = T(inputs[Role::gamma][c]);
+        if (problem.convention.gamma == GammaOffset::plus_one) gamma_[c] += T(1);
+      }
+      if (problem.beta) beta_[c] = T(inputs[Role::beta][c]);
+    }
+  }
+
+  Truth training() {
+    allocate();
+    const std::int64_t n = groups_.size();
+    for (std::int64_t q = 0; q < groups_.count(); ++q) {
+      Values<T> x(n);
+      Eigen::Index p = 0;
+      groups_.for_each(
+          q, [&](std::int64_t i, const Shape&) { x[p++] = T(inputs_[Role::x][static_cast<std::size_t>(i)]); });
+      const auto group = n == 0 ? empty_group() : statistics_of(x, row_.centred, eps_, problem_.convention);
+      leave_statistics(q, group.mean, group.variance, group.rstd);
+      p = 0;
+      groups_.for_each(q,
+                       [&](std::int64_t i, const Shape& at) { leave_y(i, at, group.centred[p++], 0.0, group.rstd); });
+      if (problem_.running) take_in(q, group);
+    }
+    if (problem_.running) update_state();
+    return std::move(truth_);
+  }
+
+  Truth inference() {
+    allocate();
+    for (std::int64_t q = 0; q < groups_.count(); ++q) {
+      const auto given = given_statistics(q);
+      leave_statistics(q, given.mean, given.variance, given.rstd);
+      groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
+        const T x(inputs_[Role::x][static_cast<std::size_t>(i)]);
+        const T centred = row_.centred ? T(x - given.mean) : x;
+        leave_y(i, at, centred, row_.centred ? magnitude(x) + magnitude(given.mean) : 0.0, given.rstd);
+      });
+    }
+    return std::move(truth_);
+  }
+
+ private:
+  static GroupStatistics<T> empty_group() {
+    GroupStatistics<T> result;
+    result.mean = result.variance = result.rstd = T(std::numeric_limits<double>::quiet_NaN());
+    return result;
+  }
+
+  void allocate() {
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      if (use_of(problem_, role).write)
+        truth_.out[role].resize(
+            static_cast<std::size_t>(element_count(restricted(problem_.shape, axes_of(role, row_)))));
+    }
+    truth_.groups.resize(static_cast<std::size_t>(groups_.count()));
+    if (problem_.running) {
+      const auto statistics = static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.running)));
+      batch_mean_.assign(statistics, T(0));
+      batch_variance_.assign(statistics, T(0));
+      batch_mean_terms_.assign(statistics, 0.0);
+      batch_count_.assign(statistics, 0);
+    }
+  }
+
+  void leave_statistics(std::int64_t q, const T& mean, const T& variance, const T& rstd) {
+    const auto at = static_cast<std::size_t>(q);
+    truth_.groups[at] = {leave(mean), leave(variance), leave(rstd)};
+    if (!truth_.out[Role::mean].empty()) truth_.out[Role::mean][at] = truth_.groups[at].mean;
+    if (!truth_.out[Role::stat].empty())
+      truth_.out[Role::stat][at] =
+          problem_.convention.saved == SavedStatistic::rstd ? truth_.groups[at].rstd : truth_.groups[at].variance;
+  }
+
+  // `centred_terms` bounds |x| + |mean| where the difference has an absolute error (point 4).
+  void leave_y(std::int64_t i, const Shape& at, const T& centred, double centred_terms, const T& rstd) {
+    const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.affine, at));
+    const T product = gamma_[c] * (centred * rstd);
+    const double terms = magnitude(product) + magnitude(beta_[c]) +
+                         (centred_terms > 0 ? magnitude(gamma_[c]) * centred_terms * magnitude(rstd) : 0.0);
+    truth_.out[Role::y][static_cast<std::size_t>(i)] = leave(affine(centred, rstd, gamma_[c], beta_[c]), terms);
+  }
+
+  GroupStatistics<T> given_statistics(std::int64_t q) const {
+    GroupStatistics<T> result;
+    const auto& convention = problem_.convention;
+    if (problem_.given == Given::running) {
+      const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.running, groups_.origin(q)));
+      T weight(1);
+      bool accumulated = convention.momentum == MomentumForm::accumulated_weight;
+      if (accumulated) weight = T(inputs_[Role::running_weight][0]);
+      if (accumulated && weight == 0) {
+        result.mean = result.variance = T(0);  // Caffe: nothing accumulated yet counts as statistics of 0
+      } else {
+        result.mean = T(inputs_[Role::running_mean][c]) / weight;
+        result.variance = T(inputs_[Role::running_var][c]) / weight;
+      }
+      result.rstd = reciprocal_deviation(result.variance, eps_, convention.eps);
+      return result;
+    }
+    const auto at = static_cast<std::size_t>(q);
+    if (row_.centred) result.mean = T(inputs_[Role::mean][at]);
+    const T stat(inputs_[Role::stat][at]);
+    if (convention.saved == SavedStatistic::rstd) {
+      result.variance = T(std::numeric_limits<double>::quiet_NaN());
+      result.rstd = stat;
+    } else {
+      result.variance = stat;
+      result.rstd = reciprocal_deviation(stat, eps_, convention.eps);
+    }
+    return result;
+  }
+
+  // Adds one group to the batch statistics of its channel: the only one for batch_norm, one of N for instance_norm
+  // (whose running statistics are averages over the samples).
+  void take_in(std::int64_t q, const GroupStatistics<T>& group) {
+    if (!updates_state(groups_.size())) return;
+    const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.running, groups_.origin(q)));
+    batch_mean_[c] += group.mean;
+    batch_mean_terms_[c] += magnitude(group.mean);
+    batch_variance_[c] +=
+        over_divisor(group.sum_of_squares, groups_.size(), problem_.convention.stored == StoredDivisor::n_minus_1,
+                     problem_.convention.single);
+    ++batch_count_[c];
+  }
+
+  void update_state() {
+    const auto weights = update_weights(problem_.convention.momentum, momentum_, problem_.step);
+    const bool any = updates_state(groups_.size()) && groups_.count() > 0;
+    const auto step = [&](Role role, std::size_t c, const T& batch, double batch_terms, bool keep) {
+      const T old(inputs_[role][c]);
+      if (keep) {
+        truth_.out[role][c] = leave(old);
+        return;
+      }
+      truth_.out[role][c] = leave(weights.keep * old + weights.take * batch,
+                                  magnitude(weights.keep * old) + magnitude(weights.take) * batch_terms);
+    };
+    for (std::size_t c = 0; c < batch_mean_.size(); ++c) {
+      const T count(batch_count_[c] == 0 ? 1 : batch_count_[c]);
+      const bool keep = !any || batch_count_[c] == 0;
+      step(Role::running_mean, c, batch_mean_[c] / count, batch_mean_terms_[c], keep);
+      const T variance = batch_variance_[c] / count;
+      step(Role::running_var, c, variance, magnitude(variance),
+           keep || keeps_variance(problem_.convention, groups_.size()));
+    }
+    if (!truth_.out[Role::running_weight].empty()) {
+      const T old(inputs_[Role::running_weight][0]);
+      truth_.out[Role::running_weight][0] = any ? leave(momentum_ * old + T(1)) : leave(old);
+    }
+  }
+
+  const Problem& problem_;
+  const Inputs& inputs_;
+  const VariantRow& row_;
+  Groups groups_;
+  T eps_;
+  T momentum_;
+  std::vector<T> gamma_;
+  std::vector<T> beta_;
+  std::vector<T> batch_mean_;
+  std::vector<T> batch_variance_;
+  std::vector<double> batch_mean_terms_;
+  std::vector<std::int64_t> batch_count_;
+  Truth truth_;
+};
+
+}  // namespace
+
+Truth forward_truth(const Problem& problem, const Inputs& inputs) {
+  Forward forward(problem, inputs);
+  return problem.phase == Phase::forward_training ? forward.training() : forward.inference();
+}
+
+}  // namespace normgate
