@@ -1,0 +1,544 @@
+// The data of a problem. Each profile is a function that fills x; what surrounds x (gamma, beta, given and running
+// statistics) follows below them. To add a profile: a name in problem.hpp and line.cpp, a line in data.hpp's table, a
+// case in make_x, and one in centre_of if its groups are centred elsewhere than `conditioned`'s.
+//
+// All arithmetic is in double and exact or a single correctly rounded operation, then rounded to float once.
+#include "reference/problem/data.hpp"
+
+#include <Random123/philox.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace normgate {
+
+Words random_words(std::uint64_t key, std::uint64_t stream, std::uint64_t index) {
+  const auto low = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
+  const auto high = [](std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32U); };
+  const r123::Philox4x32::ctr_type counter{{low(index), high(index), low(stream), high(stream)}};
+  const r123::Philox4x32::key_type philox_key{{low(key), high(key)}};
+  const r123::Philox4x32::ctr_type out = r123::Philox4x32()(counter, philox_key);
+  return {{out[0], out[1], out[2], out[3]}};
+}
+
+std::optional<double> exact_eps(const Convention& convention, std::int32_t level) {
+  // Under n-1 the variance is level²·m/(m-1), which no eps of ours completes for every m.
+  if (convention.normalizing != NormalizingDivisor::n || level < 1 || level > 1024) return std::nullopt;
+  const std::int64_t square = std::int64_t{level} * level;
+  std::int64_t power = 1;
+  switch (convention.eps) {
+    case EpsPlacement::inside:
+      while (power <= square) power *= 4;
+      return static_cast<double>(power - square);
+    case EpsPlacement::outside:
+      while (power <= level) power *= 2;
+      return static_cast<double>(power - level);
+    case EpsPlacement::floor:
+      if (!std::has_single_bit(static_cast<std::uint32_t>(level))) return std::nullopt;
+      return static_cast<double>(square) / 4;
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// ---- draws --------------------------------------------------------------------------------------------------------
+
+// What a stream is drawn for, besides the elements of a role. A stream is (purpose << 32) | role.
+enum class Purpose : std::uint64_t {
+  element = 0,
+  centre = 1,
+  pair = 2,
+  place = 3,
+  channel = 4,
+  sprinkle = 5,
+  whole = 6
+};
+
+std::uint64_t stream_of(Purpose purpose, Role role) {
+  return (static_cast<std::uint64_t>(purpose) << 32U) | static_cast<std::uint64_t>(index_of(role));
+}
+
+// 2^exponent, for exponents of normal doubles.
+double power_of_two(std::int32_t exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52U);
+}
+
+// From [0, 1), a multiple of 2^-24.
+double fraction(std::uint32_t word) { return static_cast<double>(word >> 8U) * 0x1p-24; }
+double sign(std::uint32_t word) { return (word & 1U) != 0 ? -1.0 : 1.0; }
+
+// A normal-like number: twelve uniform 16-bit integers, centred, over 2^16. Mean 0, variance 1 - 2^-32, |z| < 6; a
+// multiple of 2^-16, exact.
+double normal_like(std::uint64_t key, std::uint64_t stream, std::uint64_t index) {
+  const Words a = random_words(key, stream, 2 * index);
+  const Words b = random_words(key, stream, 2 * index + 1);
+  std::uint32_t sum = 0;
+  for (const std::uint32_t word : {a.w[0], a.w[1], a.w[2], a.w[3], b.w[0], b.w[1]})
+    sum += (word & 0xFFFFU) + (word >> 16U);
+  return (static_cast<double>(sum) - 12 * 32767.5) * 0x1p-16;
+}
+
+// ---- groups -------------------------------------------------------------------------------------------------------
+
+constexpr AxisSet channel_axes{Axis::g, Axis::k};
+
+// What the profiles need to know of a problem.
+struct Setting {
+  const Problem& problem;
+  const VariantRow& row;
+  std::uint64_t key;
+  std::int64_t m;          // elements of a group
+  std::int64_t groups;     // their number
+  std::int64_t channels;   // g·k
+  AxisSet centre_axes;     // the axes that tell centres apart
+  std::int64_t centres;    // their number
+  double unit;             // 2^scale
+  std::int64_t amplitude;  // exact_sum: a pair is c ± 1..amplitude …
+  std::int64_t offset;     // … with |c| at most this
+};
+
+std::int64_t extent_of(const Problem& problem, AxisSet axes) { return element_count(restricted(problem.shape, axes)); }
+
+Setting setting_of(const Problem& problem) {
+  const VariantRow& row = row_of(problem.variant);
+  // Where running statistics are given, the data lie around them, so one centre per channel serves all samples.
+  const AxisSet centre_axes = problem.given == Given::running ? row.running : row.reduced.complement();
+  Setting setting{problem,
+                  row,
+                  problem.key,
+                  group_size(problem),
+                  group_count(problem),
+                  extent_of(problem, channel_axes),
+                  centre_axes,
+                  extent_of(problem, centre_axes),
+                  power_of_two(problem.scale),
+                  1,
+                  0};
+  // exact_sum: m·A² <= 2^23 (or A = 1, and then at most 2^22 pairs differ from the centre, see exact_sum_element), and
+  // Σ|x| <= m·(|c|+A) < 2^24 by the choice of the largest |c|.
+  const std::int64_t m = std::max<std::int64_t>(setting.m, 1);
+  while (setting.amplitude < 1 + std::int64_t{problem.level} &&
+         (setting.amplitude + 1) * (setting.amplitude + 1) <= (std::int64_t{1} << 23U) / m)
+    ++setting.amplitude;
+  if (row.centred)
+    setting.offset = std::clamp<std::int64_t>(((std::int64_t{1} << 24U) - 1) / m - setting.amplitude, 0, 4);
+  return setting;
+}
+
+// Whether a channel is one of outlier_channels': one in 16, and one in any case.
+bool is_outlier(const Setting& setting, std::int64_t channel) {
+  if (setting.channels == 0) return false;
+  const std::uint64_t stream = stream_of(Purpose::channel, Role::x);
+  const std::uint64_t chosen = random_words(setting.key, stream_of(Purpose::whole, Role::x), 0).w[0] %
+                               static_cast<std::uint64_t>(setting.channels);
+  return static_cast<std::uint64_t>(channel) == chosen ||
+         random_words(setting.key, stream, static_cast<std::uint64_t>(channel)).w[0] % 16 == 0;
+}
+constexpr double outlier_factor = 64;
+
+// The centre of group q, before the scale is applied for profiles around a real number; the data are drawn around it,
+// and given statistics near it. The key and q decide it.
+double centre_of(const Setting& setting, std::int64_t q) {
+  const Words words = random_words(setting.key, stream_of(Purpose::centre, Role::x), static_cast<std::uint64_t>(q));
+  const double kappa = setting.problem.kappa;
+  switch (setting.problem.profile) {
+    case Profile::conditioned:
+    case Profile::outlier_channels:
+    case Profile::parameter_rounding:
+    case Profile::special:
+      return sign(words.w[0]) * kappa * (1 + fraction(words.w[1]) / 8);
+    case Profile::needle:
+      return 0;
+    case Profile::near_constant:
+      return sign(words.w[0]) * std::max(kappa, 1.0) * (1 + fraction(words.w[1]));
+    case Profile::constant:
+      return sign(words.w[0]) * kappa * 1234.567 * (1 + fraction(words.w[1]));
+    case Profile::exact:
+      return setting.row.centred ? static_cast<double>(words.w[0] % 17) - 8 : 0;
+    case Profile::exact_sum: {
+      const auto offset = static_cast<std::uint32_t>(setting.offset);
+      return static_cast<double>(words.w[0] % (2 * offset + 1)) - static_cast<double>(offset);
+    }
+  }
+  return 0;
+}
+
+bool is_integer_profile(const Setting& setting) {
+  return setting.problem.profile == Profile::exact || setting.problem.profile == Profile::exact_sum;
+}
+
+// ---- x ------------------------------------------------------------------------------------------------------------
+
+// The element's place: its dense index, its group, its position in the group, its channel.
+struct Place {
+  std::uint64_t index;
+  std::int64_t group;
+  std::int64_t position;
+  std::int64_t channel;
+  double centre;
+};
+
+// Calls element(place) for every element of x in row-major order and stores what it returns.
+template <typename Element>
+std::vector<float> fill(const Setting& setting, Element element) {
+  const Shape& shape = setting.problem.shape;
+  std::vector<double> centres(static_cast<std::size_t>(setting.centres));
+  for (std::size_t q = 0; q < centres.size(); ++q) centres[q] = centre_of(setting, static_cast<std::int64_t>(q));
+  std::vector<float> x;
+  x.reserve(static_cast<std::size_t>(element_count(shape)));
+  const AxisSet group_axes = setting.row.reduced.complement();
+  const std::int64_t group_step = group_axes.has(Axis::s) ? 1 : 0;
+  const std::int64_t position_step = 1 - group_step;
+  const std::int64_t centre_step = setting.centre_axes.has(Axis::s) ? 1 : 0;
+  std::uint64_t index = 0;
+  Shape at{};
+  for (at[0] = 0; at[0] < shape[0]; ++at[0])
+    for (at[1] = 0; at[1] < shape[1]; ++at[1])
+      for (at[2] = 0; at[2] < shape[2]; ++at[2]) {
+        Place place{index, dense_index(shape, group_axes, at), dense_index(shape, setting.row.reduced, at),
+                    dense_index(shape, channel_axes, at), 0};
+        std::int64_t centre = dense_index(shape, setting.centre_axes, at);
+        for (std::int64_t s = 0; s < shape[3]; ++s) {
+          place.centre = centres[static_cast<std::size_t>(centre)];
+          x.push_back(element(std::as_const(place)));
+          ++place.index;
+          place.group += group_step;
+          place.position += position_step;
+          centre += centre_step;
+        }
+        index = place.index;
+      }
+  return x;
+}
+
+constexpr std::uint64_t x_stream = static_cast<std::uint64_t>(Role::x);
+
+std::vector<float> make_conditioned(const Setting& setting) {
+  return fill(setting, [&](const Place& place) {
+    return static_cast<float>((place.centre + normal_like(setting.key, x_stream, place.index)) * setting.unit);
+  });
+}
+
+std::vector<float> make_outlier_channels(const Setting& setting) {
+  std::vector<double> factor(static_cast<std::size_t>(setting.channels));
+  for (std::size_t c = 0; c < factor.size(); ++c)
+    factor[c] = setting.unit * (is_outlier(setting, static_cast<std::int64_t>(c)) ? outlier_factor : 1);
+  return fill(setting, [&](const Place& place) {
+    const double value = place.centre + normal_like(setting.key, x_stream, place.index);
+    return static_cast<float>(value * factor[static_cast<std::size_t>(place.channel)]);
+  });
+}
+
+std::vector<float> make_near_constant(const Setting& setting) {
+  return fill(setting, [&](const Place& place) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(place.centre * setting.unit));
+    return std::bit_cast<float>(bits + (random_words(setting.key, x_stream, place.index).w[0] & 3U));
+  });
+}
+
+std::vector<float> make_constant(const Setting& setting) {
+  return fill(setting, [&](const Place& place) { return static_cast<float>(place.centre * setting.unit); });
+}
+
+std::vector<float> make_needle(const Setting& setting) {
+  struct Needle {
+    std::int64_t position;
+    double value;
+  };
+  const std::int64_t m = setting.m;
+  std::vector<Needle> needles(static_cast<std::size_t>(m > 0 ? setting.groups : 0));
+  for (std::size_t q = 0; q < needles.size(); ++q) {
+    const Words words = random_words(setting.key, stream_of(Purpose::place, Role::x), q);
+    // Ends and vector boundaries, where tails and unrolled loops go wrong.
+    const std::int64_t random = static_cast<std::int64_t>(words.w[1]) % m;
+    std::int64_t position = random;
+    switch (words.w[0] % 8) {
+      case 0:
+        position = 0;
+        break;
+      case 1:
+        position = m - 1;
+        break;
+      case 2:
+        position = m - 2;
+        break;
+      case 3:
+      case 4:
+      case 5: {
+        const std::int64_t width = std::int64_t{4} << (words.w[0] % 8 - 3);
+        position = random / width * width + static_cast<std::int64_t>((words.w[0] >> 3U) % 3) - 1;
+        break;
+      }
+      default:
+        break;
+    }
+    const double value = sign(words.w[2]) * std::max(setting.problem.kappa, 8.0) * (1 + fraction(words.w[3]));
+    needles[q] = {std::clamp<std::int64_t>(position, 0, m - 1), value};
+  }
+  return fill(setting, [&](const Place& place) {
+    const Needle& needle = needles[static_cast<std::size_t>(place.group)];
+    const double value =
+        place.position == needle.position ? needle.value : normal_like(setting.key, x_stream, place.index) * 0x1p-6;
+    return static_cast<float>(value * setting.unit);
+  });
+}
+
+float special_value(std::uint32_t word) {
+  switch (word % 4) {
+    case 0:
+      return std::numeric_limits<float>::infinity();
+    case 1:
+      return -std::numeric_limits<float>::infinity();
+    default:
+      return std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+// About half of the groups hold one to three NaN or infinities: at least one group, and not all of several. The others
+// hold zeros of both signs and subnormals here and there.
+std::vector<float> make_special(const Setting& setting) {
+  struct Spot {
+    std::int64_t position;
+    float value;
+  };
+  struct Spots {
+    std::uint32_t count;
+    std::array<Spot, 3> spot;
+  };
+  const std::int64_t m = setting.m;
+  std::vector<Spots> spots(static_cast<std::size_t>(m > 0 ? setting.groups : 0));
+  const std::uint64_t forced =
+      spots.empty() ? 0 : random_words(setting.key, stream_of(Purpose::whole, Role::x), 1).w[0] % spots.size();
+  for (std::size_t q = 0; q < spots.size(); ++q) {
+    const Words words = random_words(setting.key, stream_of(Purpose::place, Role::x), 2 * q);
+    const Words values = random_words(setting.key, stream_of(Purpose::place, Role::x), 2 * q + 1);
+    const bool spared = spots.size() > 1 && q == (forced + 1) % spots.size();
+    if (q != forced && (spared || (words.w[3] & 1U) == 0)) continue;
+    spots[q].count = 1 + values.w[3] % 3;
+    for (std::size_t i = 0; i < 3; ++i)
+      spots[q].spot[i] = {static_cast<std::int64_t>(words.w[i]) % m, special_value(values.w[i])};
+  }
+  return fill(setting, [&](const Place& place) {
+    const Spots& here = spots[static_cast<std::size_t>(place.group)];
+    for (std::size_t i = 0; i < here.count; ++i)
+      if (here.spot[i].position == place.position) return here.spot[i].value;
+    if (here.count == 0) {
+      const Words words = random_words(setting.key, stream_of(Purpose::sprinkle, Role::x), place.index);
+      const std::uint32_t sign_bit = words.w[1] & 0x80000000U;
+      if (words.w[0] % 16 == 0) return std::bit_cast<float>(sign_bit);
+      if (words.w[0] % 16 == 1) return std::bit_cast<float>(sign_bit | (1U + (words.w[2] % 0x7FFFFFU)));
+    }
+    return static_cast<float>((place.centre + normal_like(setting.key, x_stream, place.index)) * setting.unit);
+  });
+}
+
+// The random word of the pair that position p = 2j or 2j+1 of group q belongs to.
+std::uint32_t pair_word(const Setting& setting, const Place& place) {
+  const std::int64_t pairs = (setting.m + 1) / 2;
+  const auto index = static_cast<std::uint64_t>(place.group * pairs + place.position / 2);
+  return random_words(setting.key, stream_of(Purpose::pair, Role::x), index).w[0];
+}
+bool is_unpaired(const Setting& setting, const Place& place) {
+  return setting.m % 2 != 0 && place.position == setting.m - 1;
+}
+// +1 and -1 within a pair, in the order that the word says.
+double pair_sign(std::uint32_t word, std::int64_t position) {
+  return sign(word ^ static_cast<std::uint32_t>(position & 1));
+}
+
+std::vector<float> make_exact(const Setting& setting) {
+  return fill(setting, [&](const Place& place) {
+    if (is_unpaired(setting, place)) return static_cast<float>(place.centre);
+    return static_cast<float>(place.centre +
+                              setting.problem.level * pair_sign(pair_word(setting, place), place.position));
+  });
+}
+
+std::vector<float> make_exact_sum(const Setting& setting) {
+  constexpr std::int64_t most_pairs = std::int64_t{1} << 22U;
+  return fill(setting, [&](const Place& place) {
+    if (is_unpaired(setting, place) || place.position / 2 >= most_pairs) return static_cast<float>(place.centre);
+    const std::uint32_t word = pair_word(setting, place);
+    const std::uint32_t size = 1 + (word >> 1U) % static_cast<std::uint32_t>(setting.amplitude);
+    return static_cast<float>(place.centre + size * pair_sign(word, place.position));
+  });
+}
+
+std::vector<float> make_x(const Setting& setting) {
+  switch (setting.problem.profile) {
+    case Profile::conditioned:
+    case Profile::parameter_rounding:
+      return make_conditioned(setting);
+    case Profile::outlier_channels:
+      return make_outlier_channels(setting);
+    case Profile::near_constant:
+      return make_near_constant(setting);
+    case Profile::constant:
+      return make_constant(setting);
+    case Profile::needle:
+      return make_needle(setting);
+    case Profile::special:
+      return make_special(setting);
+    case Profile::exact:
+      return make_exact(setting);
+    case Profile::exact_sum:
+      return make_exact_sum(setting);
+  }
+  return {};
+}
+
+// ---- what surrounds x ---------------------------------------------------------------------------------------------
+
+std::vector<float> make_affine(const Setting& setting, Role role) {
+  const bool is_gamma = role == Role::gamma;
+  const auto stream = stream_of(Purpose::element, role);
+  std::vector<float> result(static_cast<std::size_t>(extent_of(setting.problem, setting.row.affine)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Words words = random_words(setting.key, stream, i);
+    double size = 0;
+    switch (setting.problem.profile) {
+      case Profile::exact:
+        size = 2 + words.w[1] % 8;
+        break;
+      case Profile::exact_sum:
+        size = power_of_two(static_cast<std::int32_t>(words.w[1] % 5) - 1);
+        break;
+      default:
+        size = is_gamma ? 1.25 + 2.75 * fraction(words.w[1]) : 0.5 + 7.5 * fraction(words.w[1]);
+        if (is_gamma && result.size() > 8 && words.w[2] % 16 == 0) size = (words.w[3] & 1U) != 0 ? 0 : 0x1p-20;
+        break;
+    }
+    result[i] = static_cast<float>(sign(words.w[0]) * size);
+  }
+  // One special problem in eight has a NaN among gamma or beta too, in the role that the key says.
+  if (setting.problem.profile == Profile::special && !result.empty()) {
+    const Words words = random_words(setting.key, stream_of(Purpose::whole, Role::gamma), 0);
+    if (words.w[0] % 8 == 0 && ((words.w[1] & 1U) != 0) == is_gamma)
+      result[words.w[2] % result.size()] = std::numeric_limits<float>::quiet_NaN();
+  }
+  return result;
+}
+
+// The smallest power of two above the level: D under exact_eps, in every placement but the floor, where it is safe too.
+double exact_denominator(const Setting& setting) {
+  double power = 1;
+  while (power <= setting.problem.level) power *= 2;
+  return power;
+}
+
+// In exact profiles the weight is a power of two, so that inference's divisions by it are exact.
+double weight_of(const Setting& setting) {
+  const Words words = random_words(setting.key, stream_of(Purpose::element, Role::running_weight), 0);
+  if (is_integer_profile(setting)) return power_of_two(static_cast<std::int32_t>(words.w[0] % 5));
+  return static_cast<double>(static_cast<float>(1 + 19 * fraction(words.w[0])));
+}
+
+// A mean that inference is given (near the data) or the old state of training (away from them).
+std::vector<float> make_mean(const Setting& setting, Role role) {
+  const AxisSet axes = axes_of(role, setting.row);
+  const bool old_state = role == Role::running_mean && setting.problem.phase == Phase::forward_training;
+  const bool weighed = role == Role::running_mean && !old_state &&
+                       setting.problem.convention.momentum == MomentumForm::accumulated_weight;
+  const double weight = weighed ? weight_of(setting) : 1;
+  const auto stream = stream_of(Purpose::element, role);
+  std::vector<float> result(static_cast<std::size_t>(extent_of(setting.problem, axes)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Words words = random_words(setting.key, stream_of(Purpose::channel, role), i);
+    double value = 0;
+    if (old_state) {
+      value = is_integer_profile(setting) ? sign(words.w[0]) * (2 + words.w[1] % 7)
+                                          : sign(words.w[0]) * (2 + 6 * fraction(words.w[1])) * setting.unit *
+                                                std::max(setting.problem.kappa, 1.0);
+    } else {
+      // The axes of a given mean are those that tell centres apart, so i counts centres.
+      value = centre_of(setting, static_cast<std::int64_t>(i));
+      if (!is_integer_profile(setting)) {
+        value = (value + normal_like(setting.key, stream, i) / 4) * setting.unit;
+        if (setting.problem.profile == Profile::outlier_channels && axes == channel_axes &&
+            is_outlier(setting, static_cast<std::int64_t>(i)))
+          value *= outlier_factor;
+      }
+    }
+    result[i] = static_cast<float>(value * weight);
+  }
+  return result;
+}
+
+// A variance or, where `reciprocal`, a reciprocal standard deviation.
+std::vector<float> make_spread(const Setting& setting, Role role) {
+  const AxisSet axes = axes_of(role, setting.row);
+  const bool reciprocal = role == Role::stat && setting.problem.convention.saved == SavedStatistic::rstd;
+  const bool old_state = role == Role::running_var && setting.problem.phase == Phase::forward_training;
+  const bool weighed = role == Role::running_var && !old_state &&
+                       setting.problem.convention.momentum == MomentumForm::accumulated_weight;
+  const double weight = weighed ? weight_of(setting) : 1;
+  const auto stream = stream_of(Purpose::element, role);
+  std::vector<float> result(static_cast<std::size_t>(extent_of(setting.problem, axes)));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Words words = random_words(setting.key, stream, i);
+    double value = 0;
+    if (is_integer_profile(setting)) {
+      const double level = setting.problem.level;
+      value = old_state ? 1 + words.w[0] % 9 : reciprocal ? 1 / exact_denominator(setting) : level * level;
+    } else {
+      value = reciprocal ? (0.3 + 2.7 * fraction(words.w[0])) / setting.unit
+                         : (0.25 + 7.75 * fraction(words.w[0])) * setting.unit * setting.unit;
+    }
+    result[i] = static_cast<float>(value * weight);
+  }
+  return result;
+}
+
+std::vector<float> make_gradient(const Setting& setting, Role role) {
+  const auto count = static_cast<std::size_t>(extent_of(setting.problem, axes_of(role, setting.row)));
+  std::vector<float> result(count);
+  for (std::size_t i = 0; i < count; ++i)
+    result[i] = static_cast<float>(normal_like(setting.key, stream_of(Purpose::element, role), i));
+  return result;
+}
+
+std::vector<float> make_role(const Setting& setting, Role role) {
+  switch (role) {
+    case Role::x:
+      return make_x(setting);
+    case Role::gamma:
+    case Role::beta:
+      return make_affine(setting, role);
+    case Role::mean:
+    case Role::running_mean:
+      return make_mean(setting, role);
+    case Role::stat:
+    case Role::running_var:
+      return make_spread(setting, role);
+    case Role::running_weight:
+      return {static_cast<float>(weight_of(setting))};
+    case Role::dy:
+    case Role::dgamma:
+    case Role::dbeta:
+      return make_gradient(setting, role);
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+Inputs make_inputs(const Problem& problem) {
+  const Setting setting = setting_of(problem);
+  Inputs inputs;
+  for (std::size_t i = 0; i < role_count; ++i) {
+    const Role role = static_cast<Role>(i);
+    if (!use_of(problem, role).read) continue;
+    inputs[role] = problem.values[role].empty() ? make_role(setting, role) : problem.values[role];
+    assert(static_cast<std::int64_t>(inputs[role].size()) == extent_of(problem, axes_of(role, setting.row)));
+  }
+  return inputs;
+}
+
+}  // namespace normgate
