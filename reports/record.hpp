@@ -1,10 +1,11 @@
 // What was found: the record of a run. Formats (reports/formats, one per file) are written from it and nothing else.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace normgate {
@@ -46,8 +47,8 @@ struct Unit {
   std::string dtype = "float32";
   std::string property;
   Verdict verdict = Verdict::passed;
-  std::string reason;  // for skipped, refused and mistrusted
-  std::int64_t cases = 0;
+  std::string reason;      // for skipped, refused and mistrusted
+  std::int64_t cases = 0;  // tried, the refused ones among them
   std::int64_t refused_cases = 0;
   std::int64_t failed_cases = 0;
   std::int64_t elements = 0;    // compared

@@ -1,0 +1,19 @@
+// The record for people: header, verdicts per kernel and target, failures, what was not claimed, verdict, one last
+// line.
+#pragma once
+
+#include <string>
+
+#include "reports/record.hpp"
+
+namespace normgate {
+
+struct TextOptions {
+  bool colour = false;  // for a terminal, and only where NO_COLOR is not set
+  bool quiet = false;   // failures, verdict and the last line only
+};
+
+// Deterministic but for the seconds, which stand in the last line alone.
+[[nodiscard]] std::string write_text(const Record& record, const TextOptions& options);
+
+}  // namespace normgate
