@@ -14,7 +14,8 @@ enum class SumOrder : std::int32_t { sequential = 0, interleaved = 1, pairwise =
 enum class Subnormals : std::int32_t { kept = 0, flushed = 1 };
 enum class SavedUse : std::int32_t { undeclared = 0, short_form = 1, textbook = 2, recomputes = 3, from_output = 4 };
 
-// How a sum is ordered; `depth(n)` is the number of additions on the longest path from a term to the result.
+// How a sum is ordered; `depth(n)` is the number of additions on the longest path from a term to the result
+// that can round: the C ABI's formulas, but never more than n-1.
 struct Sum {
   SumOrder order = SumOrder::sequential;
   std::int64_t lanes = 1;

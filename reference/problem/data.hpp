@@ -11,9 +11,41 @@
 
 namespace normgate {
 
+// The profiles. c is a group's centre, z a normal-like number of variance 1; key and logical index decide them.
+//
+//   conditioned         x = 2^scale·(c + z), c = ±kappa·(1 … 1.125)
+//   parameter_rounding  the same; the problem carries an eps or momentum that is no float32
+//   outlier_channels    the same, times 64 in one of 16 channels (g,k), and in one at least
+//   near_constant       a float of ±2^scale·max(kappa,1)·(1 … 2), plus 0 to 3 of its ulps
+//   constant            the float of ±2^scale·kappa·1234.567·(1 … 2) in the whole group
+//   needle              2^scale·z/64, but one element of ±2^scale·max(kappa,8)·(1 … 2) in each group: the first, the
+//   last
+//                       or the last but one, at a multiple of 4, 8 or 16 ± 1, or anywhere
+//   special             conditioned; about half of the groups (one at least, and not all of several) hold one to three
+//                       NaN, +Inf or -Inf, the others ±0 and subnormals; one problem in eight a NaN in gamma or beta
+//   exact               c ± level, c an integer in ±8 (0 where the row is not centred): mean c and variance level² to
+//   the
+//                       bit where m is even; the last element of an odd group is c. scale and kappa do not count
+//   exact_sum           pairs c ± a, |c| <= 4, a from 1 to at most 1+level, so small that Σ|x| and Σ(x-c)² are below
+//   2^24;
+//                       the last element of an odd group is c. scale and kappa do not count
+//
+// gamma is ±(1.25 … 4), one in 16 of more than eight channels zero or 2^-20; beta is ±(0.5 … 8). In exact both are
+// integers of ±(2 … 9), in exact_sum powers of two. The old state of a training is away from the data: a mean of
+// ±(2 … 8)·2^scale·max(kappa,1), a variance of (0.25 … 8)·4^scale, a weight of 1 … 20. Given statistics are near the
+// data: c + z/4, and a variance as above or a reciprocal standard deviation of (0.3 … 3)/2^scale. In exact and
+// exact_sum the old state is of small integers, a given mean is c, a variance level², a reciprocal standard deviation
+// and a weight powers of two.
+//
+// What an element depends on: z on the dense row-major index, and the numbers of groups and channels are such indices
+// too. So in the first three profiles, near_constant and constant an element stays as it is when n grows, and no
+// profile looks at the layout. More is not promised: pairs and needles depend on the size of the group, special's
+// choice on the number of groups, outlier_channels' one sure channel on the number of channels.
+
 // Every tensor that the problem reads, dense and row-major over the axes of its role; absent tensors are empty.
 using Inputs = PerRole<std::vector<float>>;
 
+// The problem must pass check().
 [[nodiscard]] Inputs make_inputs(const Problem& problem);
 
 // Philox4x32-10 words of (key, stream, index).
@@ -23,7 +55,8 @@ struct Words {
 [[nodiscard]] Words random_words(std::uint64_t key, std::uint64_t stream, std::uint64_t index);
 
 // The eps that makes 1/D a power of two for profile exact: x = mean ± level in each group, so the variance is level².
-// inside: 4^j - level² > 0; outside: 2^j - level; floor: level must be a power of two, any eps below. nullopt if none.
+// inside: 4^j - level² > 0; outside: 2^j - level > 0, the smallest each; floor: level²/4, below the variance, where
+// level is a power of two. nullopt if there is none, as where n-1 normalizes.
 [[nodiscard]] std::optional<double> exact_eps(const Convention& convention, std::int32_t level);
 
 }  // namespace normgate

@@ -3,7 +3,9 @@
 //   forward_training layer_norm n=4 g=1 k=768 s=1 eps=1e-05 profile=conditioned kappa=1000 key=0x1f2e
 //
 // Phase and variant come first; the rest are `field=value`, any order when parsed, one order when printed. Extents and
-// key are always printed, other fields only where they differ from their default.
+// key are always printed, other fields only where they differ from their default. What is left out when parsed has its
+// default, extents 1 and the key 0. Real numbers of at most nine significant digits mean the float32 nearest to them
+// (eps=1e-5), longer and hexadecimal ones the nearest double.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +21,8 @@
 namespace normgate {
 
 // Where an element stands in memory: one stride per axis. `order` lists the axes from outermost to innermost (those the
-// role lacks are skipped), `step` is the distance of two neighbours on the innermost axis with an extent, `pad` the
-// elements left free after each innermost run. Text: "NSGK", "NGKS*2", "NGKS*2+3". Default "NGKS".
+// role lacks are skipped), `step` is the distance of two neighbours on the innermost axis with more than one element,
+// `pad` the elements left free after each innermost run. Text: "NSGK", "NGKS*2", "NGKS*2+3". Default "NGKS".
 struct Layout {
   std::array<Axis, axis_count> order{Axis::n, Axis::g, Axis::k, Axis::s};
   std::int64_t step = 1;  // >= 1
