@@ -1,0 +1,96 @@
+// A run of the gate: which kernels are tried on what, and the record of it.
+//
+//   Gate gate = open_gate(options);                          // probes the plugins
+//   if (auto sentence = wrong_names(gate, options); …)       // exit code 2
+//   Record record = run(gate, options, *progress);
+//
+// Plan, data, reference and the order of the record are functions of version, seed, effort and target list; the number
+// of jobs changes nothing but the seconds.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gate/engine/progress.hpp"
+#include "gate/engine/trial.hpp"
+#include "kernels/runner/runner.hpp"
+#include "properties/property.hpp"
+#include "reports/record.hpp"
+
+namespace normgate {
+
+struct RunOptions {
+  std::vector<std::string> plugins;  // paths
+  // Names or patterns; empty: all.
+  std::vector<std::string> kernels;
+  std::vector<std::string> targets;
+  std::vector<std::string> properties;
+  std::vector<std::string> phases;
+  std::vector<std::string> required_targets;
+  Effort effort = Effort::quick;
+  std::uint64_t seed = 1;
+  int jobs = 1;
+  runner::Options runner;
+  bool dry_run = false;          // plan only
+  bool shrink = true;            // the reported cases
+  int grave_cases_per_unit = 3;  // crashes and hangs, then the unit is not tried further
+  int hangs_per_kernel = 6;      // then the kernel's further units on this target are not tried
+  int shard = 0;                 // the problems with index ≡ shard modulo shard_count
+  int shard_count = 1;
+  std::vector<std::string> built_in_plugins;  // need no --plugin in a replay command
+};
+
+[[nodiscard]] std::string_view name_of(Effort effort);
+[[nodiscard]] std::string version();
+// The processor's name, from /proc/cpuinfo.
+[[nodiscard]] std::string cpu_name();
+// Hardware threads, at least 1.
+[[nodiscard]] int default_jobs();
+
+// A plugin on a target: its kernels as the target's manifest says, and its workers, which live as long as it does.
+class Station {
+ public:
+  // Throws runner::HarnessError if no worker can be started.
+  Station(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::Options& options);
+  [[nodiscard]] const runner::Plugin& plugin() const { return plugin_; }
+  [[nodiscard]] const runner::TargetInfo& target() const { return target_; }
+  [[nodiscard]] const std::vector<runner::KernelInfo>& kernels() const { return kernels_; }
+  // A worker for each number of threads that the calls ask for.
+  [[nodiscard]] std::vector<runner::Outcome> run(std::span<const runner::Call> calls);
+  [[nodiscard]] std::int64_t restarts() const;
+
+ private:
+  runner::Worker& worker(std::int32_t threads);
+  const runner::Plugin& plugin_;
+  const runner::TargetInfo& target_;
+  runner::Options options_;
+  std::vector<std::pair<std::int32_t, runner::Worker>> workers_;
+  std::vector<runner::KernelInfo> kernels_;
+};
+
+struct Gate {
+  std::vector<std::unique_ptr<runner::Plugin>> plugins;
+  std::vector<std::string> harness_errors;
+};
+
+// Probes the plugins; those that cannot be read become harness errors, and the others go on.
+[[nodiscard]] Gate open_gate(const RunOptions& options);
+
+// "" or a sentence: a kernel, target, property or phase that no plugin has, with the nearest right names.
+[[nodiscard]] std::string wrong_names(const Gate& gate, const RunOptions& options);
+
+[[nodiscard]] Record run(const Gate& gate, const RunOptions& options, Progress& progress);
+
+// What one process of several found; the parent merges it.
+struct ShardResult {
+  std::vector<UnitTally> tallies;  // in the order of the units
+  std::vector<std::string> harness_errors;
+};
+[[nodiscard]] ShardResult run_shard(const Gate& gate, const RunOptions& options, Progress& progress);
+
+// A single problem on each kernel, target and property selected; nothing is shrunk. `line` has passed check().
+[[nodiscard]] Record replay(const Gate& gate, const RunOptions& options, const Problem& problem);
+
+}  // namespace normgate

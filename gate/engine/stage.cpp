@@ -1,0 +1,179 @@
+// Which units a run has: every kernel that a filter selects, on every target, with every property that applies.
+#include "gate/engine/stage.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "gate/engine/names.hpp"
+#include "gate/engine/shrinking.hpp"
+
+namespace normgate {
+namespace {
+
+// The capabilities that a manifest leaves undeclared, told once at the end of a report; "" if there are none.
+std::string not_claimed_by(const runner::KernelInfo& kernel) {
+  std::vector<std::string> missing;
+  const auto want = [&](bool claimed, std::string_view name) {
+    if (!claimed) missing.emplace_back(name);
+  };
+  for (const Phase phase : {Phase::forward_training, Phase::forward_inference})
+    want(std::find(kernel.phases.begin(), kernel.phases.end(), phase) != kernel.phases.end(), name_of(phase));
+  const runner::PhaseRoles& training = kernel.roles[static_cast<std::size_t>(Phase::forward_training)];
+  const auto supports = [&](Role role) { return ((training.supported >> index_of(role)) & 1U) != 0; };
+  want(supports(Role::stat), "saved statistics");
+  if (kernel.variant && !row_of(*kernel.variant).running.empty())
+    want(supports(Role::running_var), "running statistics");
+  want(kernel.in_place, "in place");
+  want(kernel.channels_last, "channels last");
+  want(kernel.padded, "padding");
+  want(kernel.strided, "strides");
+  want(kernel.mixed, "mixed layouts");
+  want(kernel.max_threads > 1, "threads");
+  want(kernel.claim.row_independent, "row independence");
+  want(kernel.claim.batch_invariant, "batch invariance");
+  want(kernel.claim.constant_exact, "exact constants");
+  want(kernel.claim.scale_covariant, "scale covariance");
+  want(kernel.claim.ieee_specials, "infinities");
+  want(kernel.claim.layout_invariant, "layout invariance");
+  if (missing.empty()) return {};
+  return fmt::format("{}: {}", kernel.name, fmt::join(missing, ", "));
+}
+
+Unit unit_of(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::KernelInfo& kernel,
+             Phase phase, const Convention& convention, const Property& property) {
+  Unit unit;
+  unit.kernel = kernel.name;
+  unit.plugin = plugin.path;
+  unit.source = kernel.source;
+  unit.variant = std::string(row_of(*kernel.variant).name);
+  unit.target = target.name;
+  unit.phase = std::string(name_of(phase));
+  unit.convention = print(convention);
+  unit.property = std::string(property.name);
+  return unit;
+}
+
+bool judged_phase(Phase phase) { return phase == Phase::forward_training || phase == Phase::forward_inference; }
+
+}  // namespace
+
+Stage set_stage(const Gate& gate, const RunOptions& options) {
+  Stage stage;
+  const auto properties = property_list();
+  for (const auto& plugin : gate.plugins) {
+    const bool any_kernel = std::any_of(plugin->kernels.begin(), plugin->kernels.end(),
+                                        [&](const auto& kernel) { return selected(options.kernels, kernel.name); });
+    if (!any_kernel) continue;
+    // Null where the target cannot be tried; the reason beside it.
+    std::vector<std::pair<Station*, std::string>> stations;
+    for (const runner::TargetInfo& target : plugin->targets) {
+      stations.emplace_back(nullptr, std::string());
+      if (!selected(options.targets, target.name)) continue;
+      if (!target.unavailable.empty()) {
+        stations.back().second = target.unavailable;
+        stage.skipped_targets.push_back({plugin->path, target.name, target.unavailable});
+        continue;
+      }
+      try {
+        stage.stations.push_back(std::make_unique<Station>(*plugin, target, options.runner));
+        stations.back().first = stage.stations.back().get();
+        if (std::find(stage.targets.begin(), stage.targets.end(), target.name) == stage.targets.end())
+          stage.targets.push_back(target.name);
+      } catch (const runner::HarnessError& error) {
+        stage.harness_errors.push_back(error.sentence);
+        stations.back().second = error.sentence;
+        stage.skipped_targets.push_back({plugin->path, target.name, error.sentence});
+      }
+    }
+    for (std::size_t k = 0; k < plugin->kernels.size(); ++k) {
+      if (!selected(options.kernels, plugin->kernels[k].name)) continue;
+      if (!plugin->kernels[k].variant) {
+        stage.not_claimed.push_back(
+            fmt::format("{}: a variant with a reference (custom kernels are not judged)", plugin->kernels[k].name));
+        continue;
+      }
+      if (std::string text = not_claimed_by(plugin->kernels[k]); !text.empty()) stage.not_claimed.push_back(text);
+      for (std::size_t t = 0; t < plugin->targets.size(); ++t) {
+        const auto& [station, reason] = stations[t];
+        if (station == nullptr && reason.empty()) continue;
+        const runner::KernelInfo& kernel = station != nullptr ? station->kernels()[k] : plugin->kernels[k];
+        for (const Phase phase : kernel.phases) {
+          if (!judged_phase(phase) || !selected(options.phases, name_of(phase))) continue;
+          for (const Convention& convention : kernel.conventions) {
+            for (std::size_t p = 0; p < properties.size(); ++p) {
+              if (!selected(options.properties, properties[p]->name)) continue;
+              auto staged = std::make_unique<StagedUnit>();
+              staged->station = station;
+              staged->kernel = &kernel;
+              staged->convention = convention;
+              staged->phase = phase;
+              staged->property = properties[p];
+              staged->property_index = p;
+              if (!properties[p]->applies(staged->subject())) continue;
+              staged->tally.unit = unit_of(*plugin, plugin->targets[t], kernel, phase, convention, *properties[p]);
+              if (station == nullptr) staged->tally.given_up = reason;
+              stage.units.push_back(std::move(staged));
+            }
+          }
+        }
+      }
+    }
+  }
+  for (const std::string& required : options.required_targets) {
+    const bool tried = std::any_of(stage.targets.begin(), stage.targets.end(),
+                                   [&](const std::string& target) { return matches(required, target); });
+    if (!tried) stage.required_missing.push_back(required);
+  }
+  return stage;
+}
+
+Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) {
+  Record record;
+  record.version = version();
+  record.cpu = cpu_name();
+  record.seed = options.seed;
+  record.effort = std::string(name_of(options.effort));
+  record.jobs = options.jobs;
+  record.targets = stage.targets;
+  record.skipped_targets = stage.skipped_targets;
+  record.required_missing = stage.required_missing;
+  record.not_claimed = stage.not_claimed;
+
+  std::int64_t failures = 0;
+  for (const auto& staged : stage.units) failures += staged->tally.failure ? 1 : 0;
+  std::int64_t explained = 0;
+  // The shrunk line of a kernel and property on one target usually fails on the next in the same way.
+  std::map<std::string, std::string> shrunk_lines;
+  for (const auto& staged : stage.units) {
+    UnitTally& tally = staged->tally;
+    tally.settle();
+    if (tally.failure) {
+      const Unit& unit = tally.unit;
+      progress.update({explained++, failures, 0, failures,
+                       fmt::format("shrinking {} {} {}", unit.kernel, unit.target, unit.property)});
+      const std::string same =
+          fmt::format("{}\n{}\n{}\n{}\n{}", unit.plugin, unit.kernel, unit.phase, unit.convention, unit.property);
+      const auto hint = shrunk_lines.find(same);
+      try {
+        tally.unit.finding =
+            explain_failure({*staged->property, staged->subject(), *staged->station, unit, *tally.failure}, options,
+                            hint == shrunk_lines.end() ? std::string() : hint->second);
+        shrunk_lines.emplace(same, tally.unit.finding->problem);
+      } catch (const runner::HarnessError& error) {
+        stage.harness_errors.push_back(error.sentence);
+        tally.unit.finding = plain_finding(*staged->property, unit, *tally.failure, options);
+      }
+    }
+    record.units.push_back(tally.unit);
+  }
+  // The same plugin fails to load on every target with the same sentence.
+  for (const std::string& error : stage.harness_errors)
+    if (std::find(record.harness_errors.begin(), record.harness_errors.end(), error) == record.harness_errors.end())
+      record.harness_errors.push_back(error);
+  progress.finish();
+  return record;
+}
+
+}  // namespace normgate
