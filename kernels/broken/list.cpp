@@ -1,0 +1,176 @@
+// The museum: which pieces the plugin has, in the order in which they are reported.
+//
+// To add one: the file (piece.hpp says how) and its line in NORMGATE_PIECES. CMakeLists.txt reads the lines of this
+// list for what it builds, and the first line of each file for what must reject the piece.
+#include <cstddef>
+
+#include "kernels/broken/piece.hpp"
+
+// clang-format off
+#define NORMGATE_PIECES \
+  BROKEN(one_pass_variance) \
+  BROKEN(one_pass_variance_unclamped) \
+  BROKEN(one_pass_variance_large_rows_only) \
+  BROKEN(clamped_variance) \
+  BROKEN(divisor_n_minus_1) \
+  BROKEN(welford_merge_of_equal_counts) \
+  BROKEN(welford_merge_of_empty_lanes) \
+  BROKEN(sequential_sum_claimed_pairwise) \
+  BROKEN(float_sum_claimed_double) \
+  BROKEN(float16_statistics) \
+  BROKEN(bfloat16_accumulator) \
+  BROKEN(output_rounded_before_gamma) \
+  BROKEN(statistics_from_every_second_element) \
+  BROKEN(intermediate_overflow) \
+  BROKEN(eps_outside) \
+  BROKEN(eps_floor) \
+  BROKEN(eps_ignored) \
+  BROKEN(eps_default) \
+  BROKEN(eps_clamped_below_1e5) \
+  BROKEN(eps_rounded_to_half) \
+  BROKEN(eps_scaled_by_the_maximum) \
+  BROKEN(std_instead_of_var) \
+  BROKEN(variance_not_rooted) \
+  BROKEN(approximate_rsqrt) \
+  BROKEN(newton_from_a_bad_seed) \
+  BROKEN(rsqrt_one_ulp_off) \
+  BROKEN(reciprocal_of_n) \
+  BROKEN(folded_form) \
+  BROKEN(scale_not_covariant) \
+  BROKEN(last_vector_lost) \
+  BROKEN(tail_left_out_of_statistics) \
+  BROKEN(padding_in_statistics) \
+  BROKEN(wrong_above_1024) \
+  BROKEN(rows_beyond_48_not_processed) \
+  BROKEN(channels_beyond_a_power_of_two) \
+  BROKEN(zero_at_64_without_beta) \
+  BROKEN(single_row_forgets_beta) \
+  BROKEN(index_wraps_at_65536) \
+  BROKEN(statistics_of_the_neighbour) \
+  BROKEN(statistics_of_first_row_only) \
+  BROKEN(statistics_per_column) \
+  BROKEN(last_axis_only) \
+  BROKEN(group_norm_as_instance_norm) \
+  BROKEN(gamma_ignored_when_beta_absent) \
+  BROKEN(optional_parameter_in_the_wrong_slot) \
+  BROKEN(crash_without_beta) \
+  BROKEN(gamma_scalar) \
+  BROKEN(gamma_per_group) \
+  BROKEN(gamma_abs) \
+  BROKEN(gamma_plus_one) \
+  BROKEN(beta_before_gamma) \
+  BROKEN(rms_centred) \
+  BROKEN(rms_by_standard_deviation) \
+  BROKEN(layer_norm_not_centred) \
+  BROKEN(saved_variance_instead_of_rstd) \
+  BROKEN(saved_rstd_without_eps) \
+  BROKEN(mean_added_to_what_was_there) \
+  BROKEN(running_var_biased) \
+  BROKEN(bessel_before_the_mean_is_subtracted) \
+  BROKEN(bessel_with_eps) \
+  BROKEN(bessel_with_batch_count) \
+  BROKEN(momentum_reversed) \
+  BROKEN(running_var_with_eps) \
+  BROKEN(running_var_recovered_from_rstd) \
+  BROKEN(running_average_of_rstd) \
+  BROKEN(running_never_updated) \
+  BROKEN(running_updated_twice) \
+  BROKEN(running_mean_stale_at_single) \
+  BROKEN(single_value_makes_nan) \
+  BROKEN(empty_batch_makes_nan) \
+  BROKEN(cumulative_count_before_the_increment) \
+  BROKEN(momentum_in_y) \
+  BROKEN(inference_updates_state) \
+  BROKEN(inference_uses_batch_statistics) \
+  BROKEN(inference_eps_fixed) \
+  BROKEN(inference_shift_lost) \
+  BROKEN(accumulated_weight_ignored) \
+  BROKEN(unwritten_tail) \
+  BROKEN(write_past_the_end) \
+  BROKEN(vector_store_into_the_next_row) \
+  BROKEN(write_before_the_start) \
+  BROKEN(read_past_the_end_of_the_page) \
+  BROKEN(read_past_the_end_inside) \
+  BROKEN(clobbered_input) \
+  BROKEN(clobbered_gamma) \
+  BROKEN(crash) \
+  BROKEN(crash_on_an_empty_row) \
+  BROKEN(hang) \
+  BROKEN(exits) \
+  BROKEN(late_write) \
+  BROKEN(flushes_subnormals_undeclared) \
+  BROKEN(workspace_taken_for_zeros) \
+  BROKEN(nondeterministic) \
+  BROKEN(order_depends_on_batch) \
+  BROKEN(order_depends_on_the_neighbour) \
+  BROKEN(leaks_nan_between_rows) \
+  BROKEN(nan_becomes_zero) \
+  BROKEN(variance_hides_nan) \
+  BROKEN(inf_becomes_finite) \
+  BROKEN(strides_ignored_in_second_pass) \
+  BROKEN(layout_taken_from_y) \
+  BROKEN(gamma_assumed_contiguous) \
+  BROKEN(padding_gap_in_statistics) \
+  BROKEN(in_place_corrupts) \
+  BROKEN(misaligned) \
+  SOUND(reversed_order) \
+  SOUND(running_statistics) \
+  SOUND(welford) \
+  SOUND(pairwise_sums) \
+  SOUND(double_accumulators) \
+  SOUND(double_throughout) \
+  SOUND(promises_kept) \
+  SOUND(folded_form_declared) \
+  SOUND(one_pass_variance_declared) \
+  SOUND(output_through_a_copy) \
+  SOUND(flushes_subnormals_declared) \
+  SOUND(refuses_odd_lengths) \
+  SOUND(saves_the_variance) \
+  SOUND(sample_variance) \
+  SOUND(eps_outside_declared) \
+  SOUND(momentum_of_the_old_value) \
+  SOUND(prints_a_line_per_call) \
+  SOUND(prints_megabytes) \
+  SOUND(approximate_rsqrt_declared) \
+  SOUND(plan_and_workspace) \
+  SOUND(nondeterministic_declared) \
+  SOUND(alignment_declared) \
+  SOUND(reads_whole_vectors_declared)
+// clang-format on
+
+namespace normgate::broken {
+
+#define BROKEN(name) extern const ng_kernel name;
+#define SOUND(name) extern const ng_kernel name;
+NORMGATE_PIECES
+#undef BROKEN
+#undef SOUND
+
+namespace {
+
+#define BROKEN(name) &name,
+#define SOUND(name) &name,
+const ng_kernel* const pieces[] = {NORMGATE_PIECES};
+#undef BROKEN
+#undef SOUND
+constexpr std::size_t piece_count = sizeof(pieces) / sizeof(pieces[0]);
+
+const ng_kernel* kernel(std::int32_t index) {
+  const auto i = static_cast<std::size_t>(index);
+  return i < piece_count ? pieces[i] : nullptr;
+}
+
+constexpr ng_plugin plugin{sizeof(ng_plugin),
+                           NG_ABI_VERSION,
+                           static_cast<std::int32_t>(piece_count),
+                           "broken",
+                           nullptr,
+                           kernel,
+                           0,
+                           0,
+                           nullptr};
+
+}  // namespace
+}  // namespace normgate::broken
+
+extern "C" NG_EXPORT const ng_plugin* normgate_plugin_v1(std::size_t) { return &normgate::broken::plugin; }

@@ -1,0 +1,38 @@
+// rejected by: row_independence; looks like: -
+// Promises the same bits for a row whatever the batch, and chooses where its sums begin by the number of rows.
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  const auto eps = static_cast<float>(call->eps);
+  for (std::int64_t index = 0; index < group_count(*call); ++index) {
+    const Group group(*call, index);
+    const float n = group.count();
+    const std::int64_t start = group_count(*call);
+    float sum = 0;
+    for (std::int64_t i = 0; i < group.n; ++i) sum += t.x[group.at((i + start) % group.n)];
+    const float mean = sum / n;
+    const float squares = squares_around(t.x, group, mean);
+    const float variance = squares / n;
+    const float rstd = 1 / std::sqrt(variance + eps);
+    for (std::int64_t i = 0; i < group.n; ++i) {
+      const At at = group.at(i);
+      t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+    }
+    t.mean.put(group.first, mean);
+    t.stat.put(group.first, rstd);
+  }
+  return NG_OK;
+}
+
+constexpr ng_claim claim = promising(NG_ROW_INDEPENDENT | NG_BATCH_INVARIANT);
+
+}  // namespace
+
+extern const ng_kernel order_depends_on_batch =
+    with_claim(training(NG_LAYER_NORM, "broken/order_depends_on_batch", run), &claim);
+
+}  // namespace normgate::broken

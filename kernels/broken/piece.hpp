@@ -1,0 +1,181 @@
+// What the pieces of the museum share: views of the tensors, the groups that a call normalizes, and the manifest of a
+// plain kernel (one phase, contiguous, a claim of zeros). Everything a piece is about stands in the piece itself.
+//
+// To add a piece: a file named by its bug whose first line is `// rejected by: <property>; looks like: <diagnosis>`
+// ("-" where no diagnosis can be expected), or `// sound: <what is unusual>` in sound/, and a line in list.cpp.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/abi/normgate.h"
+
+namespace normgate::broken {
+
+using At = std::array<std::int64_t, NG_AXES>;  // n, g, k, s
+
+// A tensor, or nothing.
+struct View {
+  float* data = nullptr;
+  At stride{};
+
+  View() = default;
+  explicit View(const ng_tensor* tensor) {
+    if (tensor == nullptr) return;
+    data = static_cast<float*>(tensor->data);
+    for (std::size_t a = 0; a < NG_AXES; ++a) stride[a] = tensor->stride[a];
+  }
+  [[nodiscard]] bool present() const { return data != nullptr; }
+  [[nodiscard]] std::int64_t offset(const At& at) const {
+    return at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];
+  }
+  [[nodiscard]] float& operator[](const At& at) const { return data[offset(at)]; }
+  [[nodiscard]] float value(const At& at, float absent) const { return present() ? data[offset(at)] : absent; }
+  void put(const At& at, float value) const {
+    if (present()) data[offset(at)] = value;
+  }
+};
+
+struct Tensors {
+  View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight;
+  explicit Tensors(const ng_call& call)
+      : x(call.tensor[NG_X]),
+        y(call.tensor[NG_Y]),
+        gamma(call.tensor[NG_GAMMA]),
+        beta(call.tensor[NG_BETA]),
+        mean(call.tensor[NG_MEAN]),
+        stat(call.tensor[NG_STAT]),
+        running_mean(call.tensor[NG_RUNNING_MEAN]),
+        running_var(call.tensor[NG_RUNNING_VAR]),
+        running_weight(call.tensor[NG_RUNNING_WEIGHT]) {}
+};
+
+// The reduced axes of a variant, as a loop over at most two of them; `outer` is NG_AXES where there is one only.
+struct Reduced {
+  std::size_t outer;
+  std::size_t inner;
+};
+inline Reduced reduced_axes(std::int32_t variant) {
+  switch (variant) {
+    case NG_BATCH_NORM:
+      return {NG_N, NG_S};
+    case NG_GROUP_NORM:
+      return {NG_K, NG_S};
+    case NG_INSTANCE_NORM:
+      return {NG_AXES, NG_S};
+    default:
+      return {NG_G, NG_K};
+  }
+}
+
+inline std::int64_t group_count(const ng_call& call) {
+  const Reduced reduced = reduced_axes(call.variant);
+  std::int64_t count = 1;
+  for (std::size_t a = 0; a < NG_AXES; ++a)
+    if (a != reduced.outer && a != reduced.inner) count *= call.extent[a];
+  return count;
+}
+
+// The elements that share one mean and one variance; the groups of a call are numbered in row-major order.
+struct Group {
+  At first{};  // also where the group's statistics stand
+  std::int64_t n = 0;
+
+  Group(const ng_call& call, std::int64_t index) : reduced_(reduced_axes(call.variant)) {
+    inner_ = call.extent[reduced_.inner];
+    n = inner_ * (reduced_.outer < NG_AXES ? call.extent[reduced_.outer] : 1);
+    for (std::size_t a = NG_AXES; a-- > 0;) {
+      if (a == reduced_.outer || a == reduced_.inner) continue;
+      first[a] = index % call.extent[a];
+      index /= call.extent[a];
+    }
+  }
+  [[nodiscard]] At at(std::int64_t i) const {
+    At result = first;
+    if (reduced_.outer < NG_AXES) result[reduced_.outer] = i / inner_;
+    result[reduced_.inner] = i % inner_;
+    return result;
+  }
+  [[nodiscard]] float count() const { return static_cast<float>(n); }
+
+ private:
+  Reduced reduced_;
+  std::int64_t inner_ = 0;
+};
+
+// Sequential float32 sums, as a claim of zeros says; for the steps that are not the bug.
+inline float sum_of(const View& x, const Group& group) {
+  float sum = 0;
+  for (std::int64_t i = 0; i < group.n; ++i) sum += x[group.at(i)];
+  return sum;
+}
+inline float squares_around(const View& x, const Group& group, float mean) {
+  float squares = 0;
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const float d = x[group.at(i)] - mean;
+    squares += d * d;
+  }
+  return squares;
+}
+
+// Manifests.
+
+using Run = std::int32_t (*)(void* plan, const ng_call* call, void* workspace);
+
+inline constexpr std::uint64_t affine_roles = NG_ROLE_BIT(NG_GAMMA) | NG_ROLE_BIT(NG_BETA);
+inline constexpr std::uint64_t running_roles = NG_ROLE_BIT(NG_RUNNING_MEAN) | NG_ROLE_BIT(NG_RUNNING_VAR);
+
+// forward_training, gamma, beta and saved statistics optional.
+constexpr ng_kernel training(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel{};
+  kernel.struct_size = sizeof(ng_kernel);
+  kernel.name = name;
+  kernel.variant = variant;
+  kernel.phases = 1U << NG_FORWARD_TRAINING;
+  kernel.supported_roles[NG_FORWARD_TRAINING] = affine_roles | NG_ROLE_BIT(NG_STAT);
+  if (variant != NG_RMS_NORM) kernel.supported_roles[NG_FORWARD_TRAINING] |= NG_ROLE_BIT(NG_MEAN);
+  if (variant == NG_BATCH_NORM) kernel.supported_roles[NG_FORWARD_TRAINING] |= running_roles;
+  kernel.run = run;
+  return kernel;
+}
+// … and forward_inference from running statistics.
+constexpr ng_kernel training_and_inference(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel = training(variant, name, run);
+  kernel.phases |= 1U << NG_FORWARD_INFERENCE;
+  kernel.supported_roles[NG_FORWARD_INFERENCE] = affine_roles | running_roles;
+  kernel.required_roles[NG_FORWARD_INFERENCE] = running_roles;
+  return kernel;
+}
+
+constexpr ng_kernel with_claim(ng_kernel kernel, const ng_claim* claim) {
+  kernel.claim = claim;
+  return kernel;
+}
+constexpr ng_kernel with_layouts(ng_kernel kernel, std::uint32_t layouts) {
+  kernel.layouts = layouts;
+  return kernel;
+}
+// One convention, other than PyTorch's.
+constexpr ng_kernel with_convention(ng_kernel kernel, const ng_convention* (*convention)(std::int32_t)) {
+  kernel.convention_count = 1;
+  kernel.convention = convention;
+  return kernel;
+}
+
+constexpr ng_claim promising(std::uint64_t promises) {
+  ng_claim claim{};
+  claim.struct_size = sizeof(ng_claim);
+  claim.promises = promises;
+  return claim;
+}
+constexpr ng_sum summed(std::int32_t order, std::int64_t lanes, std::int64_t block) {
+  return {sizeof(ng_sum), order, 0, lanes, block};
+}
+constexpr ng_convention pytorch() {
+  ng_convention convention{};
+  convention.struct_size = sizeof(ng_convention);
+  return convention;
+}
+
+}  // namespace normgate::broken

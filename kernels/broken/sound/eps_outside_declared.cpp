@@ -1,0 +1,41 @@
+// sound: adds eps to the standard deviation, declared
+// Nothing is wrong with it but the name it would have without the declaration.
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  const auto eps = static_cast<float>(call->eps);
+  for (std::int64_t index = 0; index < group_count(*call); ++index) {
+    const Group group(*call, index);
+    const float n = group.count();
+    const float mean = sum_of(t.x, group) / n;
+    const float squares = squares_around(t.x, group, mean);
+    const float variance = squares / n;
+    const float rstd = 1 / (std::sqrt(variance) + eps);
+    for (std::int64_t i = 0; i < group.n; ++i) {
+      const At at = group.at(i);
+      t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+    }
+    t.mean.put(group.first, mean);
+    t.stat.put(group.first, rstd);
+  }
+  return NG_OK;
+}
+
+constexpr ng_convention declared = [] {
+  ng_convention result = pytorch();
+  result.eps_placement = NG_EPS_OUTSIDE;
+  return result;
+}();
+
+const ng_convention* convention(std::int32_t) { return &declared; }
+
+}  // namespace
+
+extern const ng_kernel eps_outside_declared =
+    with_convention(training(NG_LAYER_NORM, "sound/eps_outside_declared", run), convention);
+
+}  // namespace normgate::broken
