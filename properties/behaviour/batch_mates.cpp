@@ -1,0 +1,71 @@
+// In inference, a sample does not depend on its batch mates: its statistics are given. One sample is kept, the others
+// get other data; the kept sample's y has the same bits iff the kernel promises row_independent, else it differs by at
+// most the sum of both bounds. Precondition: inference, at least two samples.
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject& subject) { return is_primary(subject) && subject.phase == Phase::forward_inference; }
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "batch_mates");
+  std::int64_t i = 0;
+  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 300 : 2100)) {
+    Problem p;
+    const std::int64_t samples = 2 + i % 4;
+    p.shape = shape_with(subject.row, length, 2, static_cast<std::uint64_t>(i));
+    // The samples are on N whatever the row reduces: a length over N and S keeps its positions.
+    if (subject.row.reduced.has(Axis::n)) p.shape[3] = p.shape[0] * p.shape[3];
+    p.shape[0] = samples;
+    p.kappa = i % 2 == 0 ? 1 : 10;
+    p.given = i % 3 == 0 ? Given::saved : Given::running;
+    planner.add(p);
+    ++i;
+  }
+  return planner.take();
+}
+
+std::size_t kept_sample(const Problem& problem) { return problem.key % static_cast<std::uint64_t>(problem.shape[0]); }
+
+std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
+  Problem other = c.problem();
+  other.key ^= 0x5DEECE66DU;
+  Inputs inputs = c.inputs();
+  const Inputs others = make_inputs(other);
+  if (c.problem().shape[0] > 0) {
+    const std::size_t sample = inputs[Role::x].size() / static_cast<std::size_t>(c.problem().shape[0]);
+    const std::size_t kept = kept_sample(c.problem());
+    for (std::size_t i = 0; i < inputs[Role::x].size(); ++i)
+      if (sample == 0 || i / sample != kept) inputs[Role::x][i] = 64.0F * others[Role::x][i];
+  }
+  return {call_of(c.problem(), c.inputs(), subject), call_of(c.problem(), inputs, subject)};
+}
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  if (c.problem().shape[0] < 2 || c.inputs()[Role::x].empty()) {
+    judgement.discarded = true;
+    return judgement;
+  }
+  const auto& claim = subject.kernel.claim;
+  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
+  Inputs only_kept = outcomes[0].outputs;
+  const std::size_t sample = only_kept[Role::y].size() / static_cast<std::size_t>(c.problem().shape[0]);
+  const std::size_t first = kept_sample(c.problem()) * sample;
+  for (std::size_t i = first; i < first + sample; ++i) only_kept[Role::y][i] = outcomes[1].outputs[Role::y][i];
+  constexpr Role roles[] = {Role::y};
+  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &bounds,
+              "with other batch mates", judgement);
+  judgement.elements = static_cast<std::int64_t>(sample);
+  return judgement;
+}
+
+}  // namespace
+
+const Property batch_mates{
+    "batch_mates", "In inference a sample does not depend on its batch mates.", applies, plan, calls, judge};
+
+}  // namespace normgate

@@ -1,0 +1,45 @@
+// The same call gives the same bits: three times in a row with another problem in between, so that state left in the
+// kernel shows. Precondition: the kernel does not declare itself not deterministic.
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject& subject) { return is_primary(subject) && subject.kernel.claim.deterministic; }
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "determinism");
+  std::size_t i = 0;
+  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 800 : 5003)) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.kappa = i % 2 == 0 ? 1 : 100;
+    recipe.layouts = i % 4 == 1;
+    planner.add(recipe);
+    ++i;
+  }
+  return planner.take();
+}
+
+std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
+  Problem between = c.problem();
+  between.key += 1;
+  const auto same = call_of(c.problem(), c.inputs(), subject);
+  return {same, call_of(between, make_inputs(between), subject), same, same};
+}
+
+Judgement judge(const Case& c, const Subject&, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  const auto roles = written(c.problem(), forward_roles);
+  for (const std::size_t again : {std::size_t{2}, std::size_t{3}})
+    judge_equal(c, outcomes[0].outputs, outcomes[again].outputs, roles, nullptr, "when called again", judgement);
+  return judgement;
+}
+
+}  // namespace
+
+const Property determinism{"determinism", "The same call gives the same bits.", applies, plan, calls, judge};
+
+}  // namespace normgate

@@ -1,0 +1,94 @@
+// The same logical problem gives the same result in every layout that the kernel claims, at every alignment, at both
+// fences and in place: each within the bound of the one truth, bit for bit iff the kernel promises layout_invariant.
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject& subject) { return is_primary(subject); }
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "layouts");
+  std::size_t i = 0;
+  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 800 : 2100)) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.kappa = i % 2 == 0 ? 1 : 10;
+    planner.add(recipe);
+    ++i;
+  }
+  // Extents of 1 make strides ambiguous; all extents different make a mixed-up pair visible.
+  for (const Shape& shape :
+       {Shape{2, 1, 3, 1}, Shape{1, 1, 5, 7}, Shape{3, 2, 5, 7}, Shape{2, 4, 3, 6}, Shape{5, 1, 1, 9}}) {
+    Problem p;
+    p.shape = shape;
+    p.saved = p.running = true;
+    planner.add(p);
+  }
+  return planner.take();
+}
+
+// Variations of one problem, inside the claim.
+std::vector<Problem> variations(const Problem& problem, const Subject& subject) {
+  std::vector<Problem> result;
+  const auto add = [&](auto change) {
+    Problem p = problem;
+    change(p);
+    p = inside_claim(p, subject);
+    if (check(p).empty()) result.push_back(std::move(p));
+  };
+  constexpr std::array channels_last{Axis::n, Axis::s, Axis::g, Axis::k};
+  constexpr std::array reversed{Axis::s, Axis::k, Axis::g, Axis::n};
+  add([](Problem& p) { p.in_place = true; });
+  add([](Problem& p) { p.misalign = 1; });
+  add([](Problem& p) { p.misalign = 3, p.fence = Fence::left; });
+  add([&](Problem& p) { p.layout[Role::x].order = p.layout[Role::y].order = channels_last; });
+  add([](Problem& p) { p.layout[Role::x].pad = p.layout[Role::y].pad = 5; });
+  add([&](Problem& p) { p.layout[Role::x].order = channels_last, p.layout[Role::x].step = 2; });
+  add([&](Problem& p) { p.layout[Role::y].order = reversed, p.layout[Role::y].pad = 3; });
+  add([](Problem& p) {
+    for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var})
+      p.layout[role].step = 2 + static_cast<std::int64_t>(index_of(role)) % 2;
+    p.layout[Role::x].step = p.layout[Role::y].step = 3;
+  });
+  add([&](Problem& p) {
+    p.layout[Role::x].order = p.layout[Role::y].order = channels_last;
+    p.layout[Role::x].pad = p.layout[Role::y].pad = 2;
+    p.in_place = true;
+    p.misalign = 1;
+  });
+  return result;
+}
+
+std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
+  std::vector<runner::Call> result = one_call(c, subject);
+  for (const Problem& problem : variations(c.problem(), subject))
+    result.push_back(call_of(problem, c.inputs(), subject));
+  return result;
+}
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  const auto& claim = subject.kernel.claim;
+  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
+  const auto roles = written(c.problem(), forward_roles);
+  const auto problems = variations(c.problem(), subject);
+  for (std::size_t j = 0; j < outcomes.size(); ++j) {
+    const bool before = judgement.violation.has_value();
+    judge_within_bounds(c, claim, bounds, outcomes[j].outputs, roles, judgement);
+    if (claim.layout_invariant && j > 0)
+      judge_equal(c, outcomes[0].outputs, outcomes[j].outputs, roles, nullptr, "in another layout", judgement);
+    if (!before && judgement.violation && j > 0) judgement.violation->at += "  in: " + print(problems[j - 1]);
+  }
+  return judgement;
+}
+
+}  // namespace
+
+const Property layouts{"layouts", "Layout, strides, alignment and running in place change no result beyond its bound.",
+                       applies,   plan,
+                       calls,     judge};
+
+}  // namespace normgate

@@ -1,0 +1,121 @@
+// A group's result does not depend on the values of the other groups, nor on how many samples there are.
+//
+// One group is kept, all others get other data (a million times larger, too): the kept group's elements of y must have
+// the same bits iff the kernel promises row_independent, else differ by at most the sum of both bounds (the truth is
+// the same). Then, for groups inside one sample, samples are appended: bits iff batch_invariant, else bounds.
+// Precondition: training, at least two groups.
+#include <algorithm>
+
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+#include "reference/problem/groups.hpp"
+
+namespace normgate {
+namespace {
+
+constexpr std::int64_t appended_samples = 3;
+
+bool applies(const Subject& subject) { return is_primary(subject) && subject.phase == Phase::forward_training; }
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "row_independence");
+  std::size_t i = 0;
+  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 800 : 2100)) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = 2 + static_cast<std::int64_t>(i % 6);
+    recipe.kappa = i % 2 == 0 ? 1 : 30;
+    recipe.running = false;
+    planner.add(recipe);
+    ++i;
+  }
+  for (const std::int64_t groups : {17, 64, 255}) {
+    Recipe recipe;
+    recipe.length = 24;
+    recipe.groups = groups;
+    recipe.running = false;
+    planner.add(recipe);
+  }
+  return planner.take();
+}
+
+std::int64_t kept_group(const Case& c, const Subject& subject) {
+  const auto count = Groups(c.problem().shape, subject.row).count();
+  return static_cast<std::int64_t>(c.problem().key % static_cast<std::uint64_t>(count));
+}
+
+bool inside_a_sample(const VariantRow& row) { return !row.reduced.has(Axis::n); }
+
+Problem with_more_samples(Problem problem) {
+  problem.shape[0] += appended_samples;
+  return problem;
+}
+
+std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
+  std::vector<runner::Call> result = one_call(c, subject);
+  const Groups groups(c.problem().shape, subject.row);
+  if (groups.count() == 0) return result;
+  Problem other = c.problem();
+  other.key ^= 0x5DEECE66DU;
+  Inputs inputs = c.inputs();
+  const Inputs others = make_inputs(other);
+  const std::int64_t kept = kept_group(c, subject);
+  for (std::int64_t q = 0; q < groups.count(); ++q) {
+    if (q == kept) continue;
+    const float factor = q % 2 == 0 ? 1.0F : 0x1p20F;
+    groups.for_each(q, [&](std::int64_t i, const Shape&) {
+      inputs[Role::x][static_cast<std::size_t>(i)] = others[Role::x][static_cast<std::size_t>(i)] * factor;
+    });
+  }
+  result.push_back(call_of(c.problem(), inputs, subject));
+  if (!inside_a_sample(subject.row)) return result;
+  const Problem more = with_more_samples(c.problem());
+  Inputs longer = make_inputs(more);
+  // N is the outermost logical axis, so that the samples of the case come first.
+  std::copy(c.inputs()[Role::x].begin(), c.inputs()[Role::x].end(), longer[Role::x].begin());
+  longer[Role::gamma] = c.inputs()[Role::gamma];
+  longer[Role::beta] = c.inputs()[Role::beta];
+  result.push_back(call_of(more, longer, subject));
+  return result;
+}
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  const Groups groups(c.problem().shape, subject.row);
+  if (groups.count() < 2 || outcomes.size() < 2) {
+    judgement.discarded = true;
+    return judgement;
+  }
+  const auto& claim = subject.kernel.claim;
+  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
+  constexpr Role roles[] = {Role::y};
+  // The other groups are put back to what the first result says, so that only the kept group is compared.
+  const std::int64_t kept = kept_group(c, subject);
+  Inputs only_kept = outcomes[0].outputs;
+  groups.for_each(kept, [&](std::int64_t i, const Shape&) {
+    only_kept[Role::y][static_cast<std::size_t>(i)] = outcomes[1].outputs[Role::y][static_cast<std::size_t>(i)];
+  });
+  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &bounds,
+              "with other values in the other groups", judgement);
+  if (outcomes.size() > 2) {
+    Inputs first_samples = outcomes[0].outputs;
+    const auto& longer = outcomes[2].outputs[Role::y];
+    std::copy_n(longer.begin(), first_samples[Role::y].size(), first_samples[Role::y].begin());
+    judge_equal(c, outcomes[0].outputs, first_samples, roles, claim.batch_invariant ? nullptr : &bounds,
+                "with more samples in the batch", judgement);
+  }
+  judgement.elements -= static_cast<std::int64_t>(only_kept[Role::y].size()) - groups.size();
+  return judgement;
+}
+
+}  // namespace
+
+const Property row_independence{"row_independence",
+                                "A group's result does not depend on the other groups, as far as the kernel promises.",
+                                applies,
+                                plan,
+                                calls,
+                                judge};
+
+}  // namespace normgate

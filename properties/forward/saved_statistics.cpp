@@ -1,0 +1,55 @@
+// The saved mean and statistic lie within their bounds, as the declared convention defines them: the reciprocal
+// standard deviation 1/D (with its eps), or the normalizing variance (without). Precondition: the kernel can save them.
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject& subject) {
+  return subject.phase == Phase::forward_training && supports(subject, Role::stat) &&
+         (!subject.row.centred || supports(subject, Role::mean));
+}
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "saved_statistics");
+  constexpr std::array profiles{Profile::conditioned, Profile::outlier_channels, Profile::needle,
+                                Profile::parameter_rounding};
+  constexpr std::array kappas{1.0, 30.0, 0.0, 1e3, 4.0, 1e4};
+  // A variance far from 1, where a variance and its root's reciprocal cannot be mistaken for each other.
+  constexpr std::array scales{2, -3, 0, -20, 7, 20, -40};
+  std::size_t i = 0;
+  for (std::int64_t round = 0; round < planner.by_effort(1, 2, 8); ++round)
+    for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 2100 : 20000)) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.profile = profiles[i % profiles.size()];
+      recipe.kappa = kappas[(i + i / profiles.size()) % kappas.size()];
+      recipe.scale = scales[i % scales.size()];
+      recipe.layouts = i % 4 == 3;
+      planner.add(recipe);
+      ++i;
+    }
+  return planner.take();
+}
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), subject.kernel.claim);
+  constexpr Role roles[] = {Role::mean, Role::stat};
+  judge_within_bounds(c, subject.kernel.claim, bounds, outcomes[0].outputs, written(c.problem(), roles), judgement);
+  return judgement;
+}
+
+}  // namespace
+
+const Property saved_statistics{
+    "saved_statistics",
+    "The saved mean and statistic are what the declared convention says, within their bounds.",
+    applies,
+    plan,
+    one_call,
+    judge};
+
+}  // namespace normgate

@@ -1,0 +1,129 @@
+// NaN and infinities go where the definition sends them and nowhere else (MATH §6). Per output element, by the inputs
+// that its definition depends on:
+//   (a) none is NaN or infinite: the ordinary bound holds, strictly, for every kernel: nothing leaks;
+//   (b) one is NaN: the output is NaN (0 * NaN = NaN);
+//   (c) one is infinite, none NaN: the definition's value in extended reals, or NaN; a finite number only where the
+//       definition gives that number; exactly the definition's value if the kernel promises ieee_specials.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+#include "reference/bounds/rounding.hpp"
+#include "reference/problem/groups.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject&) { return true; }
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "special_values");
+  const std::vector<std::int64_t> lengths =
+      effort == Effort::quick ? std::vector<std::int64_t>{1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 100, 129, 257, 600}
+                              : planner.lengths(2100);
+  for (std::int64_t round = 0; round < planner.by_effort(2, 2, 8); ++round)
+    for (const std::int64_t length : lengths) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.groups = 2 + length % 4;
+      recipe.profile = Profile::special;
+      planner.add(recipe);
+    }
+  return planner.take();
+}
+
+struct Dependency {
+  bool nan = false;
+  bool infinite = false;
+  void add(float value) {
+    nan = nan || std::isnan(value);
+    infinite = infinite || std::isinf(value);
+  }
+  void add(const Dependency& other) {
+    nan = nan || other.nan;
+    infinite = infinite || other.infinite;
+  }
+};
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  const Problem& problem = c.problem();
+  const Inputs& inputs = c.inputs();
+  const auto& row = subject.row;
+  const auto& claim = subject.kernel.claim;
+  const auto bounds = forward_bounds(problem, inputs, c.truth(), claim);
+  const auto& outputs = outcomes[0].outputs;
+  const Groups groups(problem.shape, row);
+  const bool training = problem.phase == Phase::forward_training;
+
+  const auto demand = [&](Role role, std::size_t i, const Dependency& depends) {
+    const Exact& truth = c.truth().out[role][i];
+    const auto got = static_cast<double>(outputs[role][i]);
+    std::string wrong;
+    if (depends.nan) {
+      if (!std::isnan(got)) wrong = "a NaN is among the inputs that it depends on";
+    } else if (depends.infinite) {
+      const bool is_value =
+          got == truth.hi || (std::isnan(got) && std::isnan(truth.hi)) ||
+          (truth.finite() && std::isfinite(got) && distance(got, truth) <= std::fabs(truth.hi) * 4 * unit_float32);
+      if (!is_value && (claim.ieee_specials || !std::isnan(got)))
+        wrong = claim.ieee_specials ? "an infinity is among its inputs; ieee_specials promises the definition's value"
+                                    : "an infinity is among its inputs; the definition's value or NaN is right";
+    } else {
+      const double tolerance = bounds.tolerance[role][i];
+      if (tolerance == infinity) {
+        ++judgement.not_judged;
+        return;
+      }
+      const double error = distance(got, truth);
+      judgement.worst_share = std::max(judgement.worst_share, error == 0 ? 0 : error / tolerance);
+      if (error > tolerance + truth.bound)
+        wrong = fmt::format("{:.4g} of the bound; no input that it depends on is NaN or infinite", error / tolerance);
+    }
+    ++judgement.elements;
+    if (wrong.empty() || judgement.violation) return;
+    Violation violation;
+    violation.at = place(problem, role, i, outputs[role]);
+    violation.got = both_ways(got);
+    violation.want = both_ways(truth.hi);
+    violation.error = wrong;
+    judgement.violation = std::move(violation);
+  };
+
+  std::vector<Dependency> of_channel(training && problem.running ? outputs[Role::running_var].size() : 0);
+  for (std::int64_t q = 0; q < groups.count(); ++q) {
+    Dependency group;
+    if (training)
+      groups.for_each(q,
+                      [&](std::int64_t i, const Shape&) { group.add(inputs[Role::x][static_cast<std::size_t>(i)]); });
+    groups.for_each(q, [&](std::int64_t i, const Shape& at) {
+      const auto index = static_cast<std::size_t>(i);
+      const auto channel = static_cast<std::size_t>(dense_index(problem.shape, row.affine, at));
+      Dependency depends = group;
+      depends.add(inputs[Role::x][index]);
+      if (problem.gamma) depends.add(inputs[Role::gamma][channel]);
+      if (problem.beta) depends.add(inputs[Role::beta][channel]);
+      demand(Role::y, index, depends);
+    });
+    for (const Role role : {Role::mean, Role::stat})
+      if (training && !c.truth().out[role].empty()) demand(role, static_cast<std::size_t>(q), group);
+    if (!of_channel.empty())
+      of_channel[static_cast<std::size_t>(dense_index(problem.shape, row.running, groups.origin(q)))].add(group);
+  }
+  for (std::size_t channel = 0; channel < of_channel.size(); ++channel)
+    for (const Role role : {Role::running_mean, Role::running_var}) demand(role, channel, of_channel[channel]);
+  return judgement;
+}
+
+}  // namespace
+
+const Property special_values{
+    "special_values", "NaN and infinities reach exactly the outputs that depend on them, as the definition says.",
+    applies,          plan,
+    one_call,         judge};
+
+}  // namespace normgate

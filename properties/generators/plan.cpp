@@ -1,0 +1,237 @@
+#include "properties/generators/plan.hpp"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <array>
+
+namespace normgate {
+namespace {
+
+// eps is never only the default; 0 only for data with a variance. All are float32 values.
+constexpr std::array<float, 8> eps_values{1e-5F, 1e-3F, 1e-6F, 0.1F, 1e-12F, 1.0F, 1e-8F, 0x1p-40F};
+// Both weights of a step are exact for 0.25, neither for 0.1; 0.5 hides a reversed momentum and is left out.
+constexpr std::array<float, 6> momentum_values{0.1F, 0.9F, 0.25F, 0.99F, 0.75F, 0.3F};
+
+std::uint64_t splitmix(std::uint64_t& state) {  // Steele, Lea & Flood 2014
+  state += 0x9E3779B97F4A7C15U;
+  std::uint64_t z = state;
+  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31U);
+}
+
+std::uint64_t hash_of(std::string_view text) {  // FNV-1a
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  return hash;
+}
+
+// The value that a generator of plain combinators gives for a key: a pure function, usable on any thread.
+template <typename T>
+T drawn(const rc::Gen<T>& gen, std::uint64_t key) {
+  constexpr int size = 100;
+  return gen(rc::Random(key), size).value();
+}
+
+Layout drawn_layout(std::uint32_t choice) {
+  Layout layout;
+  if ((choice & 1U) != 0) layout.order = {Axis::n, Axis::s, Axis::g, Axis::k};
+  if ((choice & 6U) == 2U) layout.pad = 1 + (choice >> 8U) % 9;
+  if ((choice & 6U) == 4U) layout.step = 2 + (choice >> 8U) % 2;
+  return layout;
+}
+
+struct Drawn {
+  std::uint32_t split, groups, eps, momentum, step, affine, layouts, places, fence;
+};
+
+rc::Gen<Drawn> drawn_fields() {
+  const auto word = rc::gen::inRange<std::uint32_t>(0, 1U << 30U);
+  return rc::gen::map(rc::gen::tuple(word, word, word, word, word, word, word, word, word), [](const auto& t) {
+    return Drawn{std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t),
+                 std::get<5>(t), std::get<6>(t), std::get<7>(t), std::get<8>(t)};
+  });
+}
+
+bool supports(const Subject& subject, Role role) {
+  const auto& roles = subject.kernel.roles[static_cast<std::size_t>(subject.phase)];
+  return ((roles.supported >> index_of(role)) & 1U) != 0;
+}
+bool requires_role(const Subject& subject, Role role) {
+  const auto& roles = subject.kernel.roles[static_cast<std::size_t>(subject.phase)];
+  return ((roles.required >> index_of(role)) & 1U) != 0;
+}
+
+void restrict_layout(Layout& layout, bool tensor, const runner::KernelInfo& kernel) {
+  if (kernel.strided) return;
+  layout.step = 1;
+  if (!tensor || !kernel.padded) layout.pad = 0;
+  if (!tensor || !kernel.channels_last) layout.order = Layout{}.order;
+}
+
+}  // namespace
+
+Problem inside_claim(Problem problem, const Subject& subject) {
+  const auto& kernel = subject.kernel;
+  problem.variant = subject.row.variant;
+  problem.phase = subject.phase;
+  problem.convention = subject.convention;
+  const auto settle = [&](bool wanted, Role role) {
+    return supports(subject, role) && (wanted || requires_role(subject, role));
+  };
+  problem.gamma = settle(problem.gamma, Role::gamma);
+  problem.beta = settle(problem.beta, Role::beta);
+  const bool training = subject.phase == Phase::forward_training;
+  if (training) {
+    problem.given = Given::none;
+    const bool mean = !subject.row.centred || settle(problem.saved, Role::mean);
+    problem.saved = mean && settle(problem.saved, Role::stat);
+    problem.running = !subject.row.running.empty() && settle(problem.running, Role::running_mean) &&
+                      settle(problem.running, Role::running_var);
+    if (subject.convention.momentum == MomentumForm::accumulated_weight && !supports(subject, Role::running_weight))
+      problem.running = false;
+  } else {
+    const bool running = !subject.row.running.empty() && supports(subject, Role::running_var);
+    const bool saved = supports(subject, Role::stat);
+    problem.saved = problem.running = false;
+    if (problem.given == Given::none) problem.given = Given::running;
+    if (!running) problem.given = Given::saved;
+    if (!saved || requires_role(subject, Role::running_var)) problem.given = Given::running;
+  }
+  problem.in_place = problem.in_place && kernel.in_place;
+  // A kernel of contiguous rows: S = 1, since the reduced axes G K are not innermost otherwise.
+  if (subject.row.reduced == AxisSet{Axis::g, Axis::k} && !kernel.strided && !kernel.channels_last &&
+      problem.shape[3] != 1) {
+    problem.shape[0] *= problem.shape[3];
+    problem.shape[3] = 1;
+  }
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    restrict_layout(problem.layout[role], role == Role::x || role == Role::y, kernel);
+    if (!use_of(problem, role).present()) problem.layout[role] = Layout{};
+  }
+  if (!kernel.mixed || problem.in_place) problem.layout[Role::y] = problem.layout[Role::x];
+  problem.threads = std::min(problem.threads, kernel.max_threads);
+  if (kernel.alignment > 4) problem.misalign = 0;
+  return problem;
+}
+
+Shape shape_with(const VariantRow& row, std::int64_t length, std::int64_t groups, std::uint64_t choice) {
+  Shape shape{1, 1, 1, 1};
+  // The reduced axes, innermost last; the outer one takes a small divisor of the length.
+  std::array<std::size_t, axis_count> reduced{};
+  std::size_t reduced_count = 0;
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (row.reduced.has(a)) reduced[reduced_count++] = a;
+  std::int64_t outer = 1;
+  if (reduced_count > 1) {
+    constexpr std::array<std::int64_t, 5> divisors{1, 2, 3, 4, 5};
+    const std::int64_t wanted = divisors[choice % divisors.size()];
+    if (length % wanted == 0) outer = wanted;
+    if (choice % 7 == 6 && length > 0) outer = length;
+    shape[reduced[0]] = outer;
+  }
+  shape[reduced[reduced_count - 1]] = length / outer;
+  // The kept axes: the groups on one of them, two on the other from time to time.
+  std::array<std::size_t, axis_count> kept{};
+  std::size_t kept_count = 0;
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (!row.reduced.has(a)) kept[kept_count++] = a;
+  std::size_t main = (choice >> 4U) % kept_count;
+  // Rows (layer_norm, rms_norm) mostly lie along N, since S > 1 spreads a row in memory.
+  if (row.reduced == AxisSet{Axis::g, Axis::k} && (choice >> 8U) % 4 != 0) main = 0;
+  shape[kept[main]] = groups;
+  const std::size_t second = (main + 1) % kept_count;
+  if (kept_count > 1 && (choice >> 12U) % 3 == 0 && main != second &&
+      (row.reduced != AxisSet{Axis::g, Axis::k} || main != 0))
+    shape[kept[second]] = 2;
+  return shape;
+}
+
+Planner::Planner(const Subject& subject, Effort effort, std::uint64_t seed, std::string_view property)
+    : subject_(subject), effort_(effort), state_(seed ^ hash_of(property)) {}
+
+bool Planner::primary() const { return subject_.convention == subject_.kernel.conventions.front(); }
+
+std::int64_t Planner::by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const {
+  switch (effort_) {
+    case Effort::quick:
+      return primary() ? quick : std::max<std::int64_t>(1, quick / 4);
+    case Effort::standard:
+      return primary() ? standard : std::max<std::int64_t>(1, standard / 4);
+    case Effort::thorough:
+      break;
+  }
+  return thorough;
+}
+
+std::vector<std::int64_t> Planner::lengths(std::int64_t most) const {
+  std::vector<std::int64_t> result;
+  if (effort_ == Effort::quick) {
+    // AVX-512 has 16 lanes; 64 and 128 are usual unrolls. Every residue class is reached by ±1 and odd halves.
+    result = primary()
+                 ? std::vector<std::int64_t>{1,  2,  3,  4,  5,  7,   8,   9,   12,  15,  16,  17,  23,  31,   32,
+                                             33, 47, 63, 64, 65, 100, 127, 128, 129, 255, 257, 513, 768, 1025, 2050}
+                 : std::vector<std::int64_t>{1, 2, 3, 5, 16, 33, 100, 129, 257};
+  } else {
+    const std::int64_t dense = effort_ == Effort::standard ? 70 : 300;
+    for (std::int64_t n = 1; n <= dense; ++n) result.push_back(n);
+    for (std::int64_t power = 64; power <= most; power *= 2)
+      for (const std::int64_t n : {power - 1, power, power + 1})
+        if (n > dense) result.push_back(n);
+    for (const std::int64_t n : {100, 257, 385, 768, 769, 1000, 1216, 2050, 3584, 5003})
+      if (n > dense) result.push_back(n);
+    if (!primary()) std::erase_if(result, [i = 0](std::int64_t) mutable { return i++ % 5 != 0; });
+  }
+  std::erase_if(result, [&](std::int64_t n) { return n > most; });
+  return result;
+}
+
+void Planner::add(const Recipe& recipe) {
+  const Drawn d = drawn(drawn_fields(), splitmix(state_));
+  Problem p;
+  const std::int64_t few =
+      std::max<std::int64_t>(1, std::min<std::int64_t>(7, 4096 / std::max<std::int64_t>(1, recipe.length)));
+  const std::int64_t groups = recipe.groups > 0 ? recipe.groups : 1 + static_cast<std::int64_t>(d.groups) % few;
+  p.shape = shape_with(subject_.row, recipe.length, groups, d.split);
+  p.profile = recipe.profile;
+  p.kappa = recipe.kappa;
+  p.scale = recipe.scale;
+  p.level = recipe.level;
+  p.eps = recipe.eps >= 0 ? recipe.eps : static_cast<double>(eps_values[d.eps % eps_values.size()]);
+  p.momentum = recipe.momentum >= 0 ? recipe.momentum
+                                    : static_cast<double>(momentum_values[d.momentum % momentum_values.size()]);
+  p.step = recipe.step > 0 ? recipe.step : 1 + static_cast<std::int64_t>(d.step % 5);
+  if (recipe.profile == Profile::parameter_rounding) {
+    // Values that float32 does not have, as frameworks pass them.
+    constexpr std::array<double, 4> decimals{1e-5, 1e-3, 1e-12, 0.3};
+    p.eps = decimals[d.eps % decimals.size()];
+    p.momentum = d.momentum % 2 == 0 ? 0.1 : 0.9;
+  }
+  p.gamma = recipe.gamma >= 0 ? recipe.gamma != 0 : d.affine % 4 != 0;
+  p.beta = recipe.beta >= 0 ? recipe.beta != 0 : (d.affine >> 4U) % 4 != 0;
+  p.saved = recipe.saved;
+  p.running = recipe.running;
+  p.given = (d.affine >> 8U) % 3 == 0 ? Given::saved : Given::running;
+  if (subject_.phase == Phase::forward_training) p.given = Given::none;
+  if (recipe.layouts) {
+    p.layout[Role::x] = drawn_layout(d.layouts);
+    p.layout[Role::y] = (d.layouts & 64U) != 0 ? drawn_layout(d.places) : p.layout[Role::x];
+    if ((d.places & 64U) != 0)
+      for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var})
+        p.layout[role].step = 1 + (d.places >> index_of(role)) % 3;
+    p.in_place = d.places % 3 == 0;
+    p.fence = d.fence % 2 == 0 ? Fence::right : Fence::left;
+    p.misalign = (d.fence >> 4U) % 3 == 0 ? static_cast<std::int32_t>((d.fence >> 8U) % 16) : 0;
+  }
+  add(p);
+}
+
+void Planner::add(Problem problem) {
+  if (problem.key == 0) problem.key = splitmix(state_) >> 16U;
+  problem = inside_claim(std::move(problem), subject_);
+  if (check(problem).empty()) problems_.push_back(std::move(problem));
+}
+
+}  // namespace normgate

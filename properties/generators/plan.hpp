@@ -1,0 +1,66 @@
+// The problems that a property is tried on. A plan guarantees coverage: it walks over lengths, profiles and options in
+// a fixed order, and RapidCheck draws the rest from a key, so that the list is a function of variant, phase, effort,
+// seed and the kernel's capabilities.
+//
+// To add a dimension: a field of Recipe and its draw in plan.cpp; every property that uses recipes then covers it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "properties/property.hpp"
+
+namespace normgate {
+
+// What a property fixes of a problem; the rest is drawn.
+struct Recipe {
+  std::int64_t length = 8;  // elements of a group
+  std::int64_t groups = 0;  // at least; 0: drawn, small
+  Profile profile = Profile::conditioned;
+  double kappa = 1;
+  std::int32_t scale = 0;
+  std::int32_t level = 1;
+  double eps = -1;        // < 0: drawn
+  double momentum = -1;   // < 0: drawn
+  std::int64_t step = 0;  // 0: drawn
+  int gamma = -1;         // < 0: drawn
+  int beta = -1;
+  bool saved = true;     // where the kernel can
+  bool running = true;   // where the kernel can
+  bool layouts = false;  // draw layouts, fences and misalignment
+};
+
+class Planner {
+ public:
+  Planner(const Subject& subject, Effort effort, std::uint64_t seed, std::string_view property);
+
+  // Appends a problem; what the kernel does not claim is replaced by the default.
+  void add(const Recipe& recipe);
+  // Appends a problem as it stands, but for key (if 0), phase, variant, convention and what the kernel cannot do.
+  void add(Problem problem);
+  [[nodiscard]] std::vector<Problem> take() { return std::move(problems_); }
+
+  [[nodiscard]] Effort effort() const { return effort_; }
+  // Every residue around vector widths and unrolls, small counts, powers of two ± 1, up to `most`.
+  [[nodiscard]] std::vector<std::int64_t> lengths(std::int64_t most) const;
+  // quick, standard or thorough's value.
+  [[nodiscard]] std::int64_t by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const;
+  // Whether this convention is the first that the kernel lists: only then the whole plan is tried.
+  [[nodiscard]] bool primary() const;
+
+ private:
+  const Subject& subject_;
+  Effort effort_;
+  std::uint64_t state_;
+  std::vector<Problem> problems_;
+};
+
+// Brings a problem inside what the kernel claims: layouts, roles, in place. The shrinker uses it as well.
+[[nodiscard]] Problem inside_claim(Problem problem, const Subject& subject);
+
+// A shape of the row with groups of exactly `length` elements and at least `groups` groups; `choice` picks how the
+// length is split over the reduced axes and the groups over the others.
+[[nodiscard]] Shape shape_with(const VariantRow& row, std::int64_t length, std::int64_t groups, std::uint64_t choice);
+
+}  // namespace normgate

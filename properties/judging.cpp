@@ -1,0 +1,159 @@
+#include "properties/judging.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "reference/bounds/rounding.hpp"
+#include "reference/problem/groups.hpp"
+
+namespace normgate {
+namespace {
+
+Shape coordinates(const Shape& shape, AxisSet axes, std::size_t index) {
+  Shape at{};
+  auto rest = static_cast<std::int64_t>(index);
+  for (std::size_t a = axis_count; a-- > 0;) {
+    if (!axes.has(a) || shape[a] == 0) continue;
+    at[a] = rest % shape[a];
+    rest /= shape[a];
+  }
+  return at;
+}
+
+}  // namespace
+
+bool supports(const Subject& subject, Role role) {
+  return ((subject.kernel.roles[static_cast<std::size_t>(subject.phase)].supported >> index_of(role)) & 1U) != 0;
+}
+
+bool is_primary(const Subject& subject) { return subject.convention == subject.kernel.conventions.front(); }
+
+std::string place(const Problem& problem, Role role, std::size_t index) {
+  const AxisSet axes = axes_of(role, row_of(problem.variant));
+  const Shape at = coordinates(problem.shape, axes, index);
+  constexpr std::array<char, axis_count> letters{'n', 'g', 'k', 's'};
+  std::string text;
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (axes.has(a)) text += fmt::format("{}{}={}", text.empty() ? "" : " ", letters[a], at[a]);
+  return fmt::format("{}[{}]", name_of(role), text);
+}
+
+std::string place(const Problem& problem, Role role, std::size_t index, std::span<const float> values) {
+  constexpr std::size_t reach = 2;
+  const std::size_t first = index >= reach ? index - reach : 0;
+  const std::size_t last = std::min(values.size(), index + reach + 1);
+  std::string neighbours;
+  for (std::size_t i = first; i < last; ++i) {
+    const std::string value = shortest(static_cast<double>(values[i]));
+    neighbours += fmt::format("{}{}", neighbours.empty() ? "" : " ", i == index ? "[" + value + "]" : value);
+  }
+  return fmt::format("{}  among {}{}{}", place(problem, role, index), first > 0 ? "… " : "", neighbours,
+                     last < values.size() ? " …" : "");
+}
+
+std::string both_ways(double value) { return fmt::format("{}  {}", hexfloat(value), shortest(value)); }
+
+std::int64_t group_of(const Problem& problem, Role role, std::size_t index) {
+  if (role == Role::mean || role == Role::stat) return static_cast<std::int64_t>(index);
+  if (role != Role::y && role != Role::x) return -1;
+  return group_index(problem, coordinates(problem.shape, axes_of(role, row_of(problem.variant)), index));
+}
+
+std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role) {
+  const auto type = [](ScalarType t) { return t == ScalarType::float32 ? "float32" : "double"; };
+  constexpr std::array<std::string_view, 3> algorithms{"two-pass", "one-pass", "Welford"};
+  const auto& problem = c.problem();
+  const std::int64_t n = group_size(problem);
+  std::string text = fmt::format("{} sums of depth {}, {} {} statistics, {}; n = {}", type(claim.accumulator),
+                                 depth(claim.group_sum, n), algorithms[static_cast<std::size_t>(claim.variance)],
+                                 type(claim.statistics), claim.form == AffineForm::folded ? "folded" : "centred", n);
+  const std::int64_t group = group_of(problem, role, element);
+  if (group >= 0 && row_of(problem.variant).centred) {
+    const auto& g = c.truth().groups[static_cast<std::size_t>(group)];
+    if (g.variance.hi > 0)
+      text += fmt::format(", |mean|/sigma = {:.4g}", std::fabs(g.mean.hi) / std::sqrt(g.variance.hi));
+  }
+  return text;
+}
+
+void judge_within_bounds(const Case& c, const Claim& claim, const Bounds& bounds, const Inputs& outputs,
+                         std::span<const Role> roles, Judgement& judgement) {
+  for (const Role role : roles) {
+    const auto& truth = c.truth().out[role];
+    const auto& tolerance = bounds.tolerance[role];
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      if (tolerance[i] == infinity) {
+        ++judgement.not_judged;
+        continue;
+      }
+      ++judgement.elements;
+      const float value = outputs[role][i];
+      const double got = static_cast<double>(value);
+      const double error = distance(got, truth[i]);
+      const double ulps = error / ulp_float32(bounds.scale[role][i]);
+      const double share = error == 0 ? 0 : error / tolerance[i];
+      if (share > judgement.worst_share) {
+        judgement.worst_share = share;
+        judgement.worst_role = role;
+      }
+      judgement.worst_row_ulp = std::max(judgement.worst_row_ulp, ulps);
+      // Only an error beyond tolerance and the truth's own bound is a proof.
+      if (error <= tolerance[i] + truth[i].bound || judgement.violation) continue;
+      Violation violation;
+      violation.at = place(c.problem(), role, i, outputs[role]);
+      violation.got = both_ways(got);
+      violation.want = both_ways(truth[i].hi);
+      violation.error = fmt::format("{:.4g} row ulp, {:.4g} of the bound {:.4g}   ({})", ulps, share, tolerance[i],
+                                    bound_in_words(c, claim, i, role));
+      judgement.violation = std::move(violation);
+    }
+  }
+}
+
+void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::span<const Role> roles,
+                 const Bounds* bounds, std::string_view what, Judgement& judgement) {
+  for (const Role role : roles) {
+    for (std::size_t i = 0; i < first[role].size(); ++i) {
+      ++judgement.elements;
+      const float a = first[role][i];
+      const float b = second[role][i];
+      if (same_value(a, b)) continue;
+      double allowed = 0;
+      if (bounds != nullptr) {
+        allowed = 2 * bounds->tolerance[role][i];
+        if (std::fabs(static_cast<double>(a) - static_cast<double>(b)) <= allowed) continue;
+        if (allowed == infinity) continue;
+      }
+      if (judgement.violation) return;
+      Violation violation;
+      violation.at = place(c.problem(), role, i, second[role]);
+      violation.got = fmt::format("{}   {}", both_ways(static_cast<double>(b)), what);
+      violation.want = both_ways(static_cast<double>(a));
+      const double difference = std::fabs(static_cast<double>(a) - static_cast<double>(b));
+      violation.error = bounds == nullptr
+                            ? fmt::format("differs by {:.4g}; equal bits are promised", difference)
+                            : fmt::format("differs by {:.4g}; the sum of both bounds is {:.4g}", difference, allowed);
+      judgement.violation = std::move(violation);
+      return;
+    }
+  }
+}
+
+std::vector<Role> written(const Problem& problem, std::span<const Role> roles) {
+  std::vector<Role> result;
+  for (const Role role : roles)
+    if (use_of(problem, role).write) result.push_back(role);
+  return result;
+}
+
+runner::Call call_of(const Problem& problem, const Inputs& inputs, const Subject& subject, runner::Filling filling) {
+  return {subject.kernel.index, problem, inputs, filling};
+}
+
+std::vector<runner::Call> one_call(const Case& c, const Subject& subject) {
+  return {call_of(c.problem(), c.inputs(), subject)};
+}
+
+}  // namespace normgate

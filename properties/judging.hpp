@@ -1,0 +1,49 @@
+// What the properties share: comparing outputs with the truth under bounds, comparing two outputs, and describing what
+// is wrong in numbers that people can read.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "properties/property.hpp"
+
+namespace normgate {
+
+// "y[n=0 g=0 k=3 s=0] (neighbours …)": where element `index` of a role's dense tensor is, with its neighbours' values.
+[[nodiscard]] std::string place(const Problem& problem, Role role, std::size_t index, std::span<const float> values);
+[[nodiscard]] std::string place(const Problem& problem, Role role, std::size_t index);
+// "0x1.8p+1  3".
+[[nodiscard]] std::string both_ways(double value);
+// "float32 sums of depth 767, statistics float32, two-pass, centred; n = 768, |mean|/σ = 1000": what a bound rests on.
+[[nodiscard]] std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role);
+// The group that an element of a role belongs to; -1 for roles that have no group (running statistics).
+[[nodiscard]] std::int64_t group_of(const Problem& problem, Role role, std::size_t index);
+
+// Judges every element of `roles` within its bound, adding to `judgement`; the first violation in logical order stays.
+void judge_within_bounds(const Case& c, const Claim& claim, const Bounds& bounds, const Inputs& outputs,
+                         std::span<const Role> roles, Judgement& judgement);
+
+// Demands equal bits (−0 = +0, NaN = NaN) of two results of the same problem, or, if `bounds` is given, a difference of
+// at most twice the tolerance. `what` completes "got: the result …".
+void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::span<const Role> roles,
+                 const Bounds* bounds, std::string_view what, Judgement& judgement);
+
+[[nodiscard]] inline bool same_value(float a, float b) { return a == b || (a != a && b != b); }
+
+// The roles that a problem writes, of these.
+[[nodiscard]] std::vector<Role> written(const Problem& problem, std::span<const Role> roles);
+
+// One plain call, the usual first stage.
+[[nodiscard]] std::vector<runner::Call> one_call(const Case& c, const Subject& subject);
+[[nodiscard]] runner::Call call_of(const Problem& problem, const Inputs& inputs, const Subject& subject,
+                                   runner::Filling filling = runner::Filling::nan);
+
+// Whether a phase's roles include one.
+[[nodiscard]] bool supports(const Subject& subject, Role role);
+// The kernel's first listed convention: behaviour that no convention changes is tried with that one only.
+[[nodiscard]] bool is_primary(const Subject& subject);
+
+inline constexpr Role forward_roles[] = {Role::y,           Role::mean,          Role::stat, Role::running_mean,
+                                         Role::running_var, Role::running_weight};
+
+}  // namespace normgate

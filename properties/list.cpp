@@ -1,0 +1,29 @@
+// The list of properties, explicit so that none can be lost by a linker. The order is that of trial and report: what
+// touches memory first, then values, then promises.
+#include "properties/list.hpp"
+
+namespace normgate {
+
+std::span<const Property* const> property_list() {
+  static constexpr const Property* list[] = {
+      &memory,
+      &accuracy,
+      &saved_statistics,
+      &gain_and_offset,
+      &exact_data,
+      &zero_mean_unit_variance,
+      &epsilon,
+      &special_values,
+      &scaling,
+      &running_statistics,
+      &momentum_independence,
+      &inference_state,
+      &batch_mates,
+      &row_independence,
+      &layouts,
+      &determinism,
+  };
+  return list;
+}
+
+}  // namespace normgate

@@ -1,0 +1,28 @@
+// The properties, one declaration each; list.cpp orders them.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "properties/property.hpp"
+
+namespace normgate {
+
+extern const Property accuracy;
+extern const Property saved_statistics;
+extern const Property gain_and_offset;
+extern const Property exact_data;
+extern const Property zero_mean_unit_variance;
+extern const Property epsilon;
+extern const Property special_values;
+extern const Property scaling;
+extern const Property running_statistics;
+extern const Property momentum_independence;
+extern const Property inference_state;
+extern const Property determinism;
+extern const Property memory;
+extern const Property row_independence;
+extern const Property batch_mates;
+extern const Property layouts;
+
+}  // namespace normgate
