@@ -83,6 +83,7 @@ enum ng_status { NG_OK = 0, NG_REFUSED = 1, NG_OUT_OF_MEMORY = 2, NG_FAILED = 3 
 
 /* ---- what frameworks disagree on ------------------------------------------------------------------------------ */
 
+/* Divisors concern variances, of centred rows; a mean square (rms_norm) is always over n. */
 enum ng_normalizing_divisor { NG_NORMALIZE_N = 0, NG_NORMALIZE_N_MINUS_1 = 1 };
 enum ng_stored_divisor { NG_STORE_N_MINUS_1 = 0, NG_STORE_N = 1 }; /* of the variance that running_var takes in */
 enum ng_single_count {
@@ -222,11 +223,11 @@ typedef struct ng_kernel {
   int32_t convention_count;                          /* 0: PyTorch only */
   const ng_convention* (*convention)(int32_t index); /* may be NULL if the count is 0 */
   const ng_claim* claim;                             /* NULL: a claim of zeros */
-  uint32_t layouts;                                  /* ng_layout_claim bits; 0: contiguous N G K S only */
-  int32_t in_place;                                  /* 1: y may be x */
-  int32_t alignment;                                 /* of data in bytes; 0: natural */
-  int32_t over_read_bytes;                           /* it may read this far past the end of a tensor */
-  int32_t max_threads;                               /* 0: 1 */
+  uint32_t layouts;        /* ng_layout_claim bits; 0: contiguous N G K S only, and S = 1 where G and K are reduced */
+  int32_t in_place;        /* 1: y may be x */
+  int32_t alignment;       /* of data in bytes; 0: natural */
+  int32_t over_read_bytes; /* it may read this far past the end of a tensor */
+  int32_t max_threads;     /* 0: 1 */
   int32_t reserved;
 
   /* 1: yes; 0: no, with the reason in call->text. NULL: yes to all that the manifest declares. Data may be NULL. */

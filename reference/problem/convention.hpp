@@ -22,7 +22,7 @@ enum class Gradients : std::int32_t { overwrite = 0, accumulate = 1 };
 enum class Scalars : std::int32_t { float32 = 0, float64 = 1 };
 
 struct Convention {
-  NormalizingDivisor normalizing{};  // divisor of the variance that normalizes
+  NormalizingDivisor normalizing{};  // divisor of the variance that normalizes (centred rows; a mean square is over n)
   StoredDivisor stored{};            // divisor of the variance that running_var takes in
   SingleCount single{};              // a variance under n-1 of one value. `nan`: 0/0. `unchanged` and `zero` concern
                                      // running_var; where it normalizes, both mean 0
