@@ -91,7 +91,7 @@ std::string painted(const std::string& cell, const Paint& paint) {
   return paint.red(cell);
 }
 
-// The units of `of` as a table: a row per kernel, a column per target. Kernels of one plugin stand together, since
+// A row per kernel, a column per target. Kernels of one plugin stand together, since
 // their targets are the same; plugins with other targets get a table of their own.
 std::string table(const Record& record, const Paint& paint) {
   struct Row {
