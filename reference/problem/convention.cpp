@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cctype>
 #include <type_traits>
 
 #include "reference/problem/text.hpp"
