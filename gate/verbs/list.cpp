@@ -1,0 +1,104 @@
+// normgate list: the names that the other verbs take.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "gate/verbs/options.hpp"
+#include "reference/problem/convention.hpp"
+
+namespace normgate::verbs {
+namespace {
+
+void list_kernels(const Gate& gate) {
+  for (const auto& plugin : gate.plugins) {
+    fmt::print("{}{}{}  {}\n", plugin->name, plugin->version.empty() ? "" : " ", plugin->version, plugin->path);
+    for (const runner::KernelInfo& kernel : plugin->kernels) {
+      std::vector<std::string_view> phases;
+      for (const Phase phase : kernel.phases) phases.push_back(name_of(phase));
+      std::vector<std::string> conventions;
+      for (const Convention& convention : kernel.conventions) conventions.push_back(print(convention));
+      fmt::print("  {}  {}  {}  {}{}{}\n", kernel.name, kernel.variant ? row_of(*kernel.variant).name : "custom",
+                 fmt::join(phases, " "), fmt::join(conventions, " "), kernel.source.empty() ? "" : "  ", kernel.source);
+    }
+  }
+}
+
+void list_targets(const Gate& gate) {
+  for (const auto& plugin : gate.plugins)
+    for (const runner::TargetInfo& target : plugin->targets)
+      fmt::print("{}  {}  {}\n", target.name, plugin->name,
+                 target.unavailable.empty() ? "available" : target.unavailable);
+}
+
+void list_properties() {
+  for (const Property* property : property_list()) fmt::print("{}  {}\n", property->name, property->sentence);
+}
+
+void list_conventions() {
+  for (const ConventionPreset& preset : convention_table()) fmt::print("{}  {}\n", preset.name, preset.source);
+}
+
+void list_profiles() {
+  for (const Profile profile :
+       {Profile::conditioned, Profile::exact, Profile::exact_sum, Profile::needle, Profile::special,
+        Profile::near_constant, Profile::constant, Profile::outlier_channels, Profile::parameter_rounding})
+    fmt::print("{}\n", name_of(profile));
+}
+
+int list(CommonOptions& common, const std::vector<std::string>& subjects) {
+  if (auto sentence = complete(common)) return usage_error(*sentence);
+  const auto wanted = [&](std::string_view subject) {
+    return subjects.empty() || std::find(subjects.begin(), subjects.end(), subject) != subjects.end();
+  };
+  const auto title = [&](std::string_view subject) {
+    if (subjects.size() != 1) fmt::print("{}:\n", subject);
+  };
+  int exit_code = exit_passed;
+  if (wanted("kernels") || wanted("targets")) {
+    const Gate gate = open_gate(common.run);
+    for (const std::string& error : gate.harness_errors) {
+      fmt::print(stderr, "normgate: {}\n", error);
+      exit_code = exit_harness;
+    }
+    if (wanted("kernels")) {
+      title("kernels");
+      list_kernels(gate);
+    }
+    if (wanted("targets")) {
+      title("targets");
+      list_targets(gate);
+    }
+  }
+  if (wanted("properties")) {
+    title("properties");
+    list_properties();
+  }
+  if (wanted("conventions")) {
+    title("conventions");
+    list_conventions();
+  }
+  if (wanted("profiles")) {
+    title("profiles");
+    list_profiles();
+  }
+  return exit_code;
+}
+
+}  // namespace
+
+void add_list(CLI::App& command, int& exit_code) {
+  auto options = std::make_shared<CommonOptions>();
+  auto subjects = std::make_shared<std::vector<std::string>>();
+  CLI::App* verb = command.add_subcommand("list", "kernels, targets, properties, conventions, profiles");
+  verb->add_option("subjects", *subjects, "kernels, targets, properties, conventions, profiles; default: all")
+      ->check(CLI::IsMember({"kernels", "targets", "properties", "conventions", "profiles"}));
+  verb->add_option("--plugin", options->run.plugins, "a plugin to load (repeatable); default: the built-in ones")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  add_runner_options(*verb, *options);
+  verb->callback([options, subjects, &exit_code] { exit_code = list(*options, *subjects); });
+}
+
+}  // namespace normgate::verbs
