@@ -1,0 +1,109 @@
+// Planes: a group is several runs of memory, gamma and beta along each or fixed in it. Batch norm of N C H W tensors,
+// group norm, padded rows of any variant.
+#include <cstring>
+
+#include "kernels/simd/patterns.hpp"
+#include "kernels/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/planes.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include "kernels/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace normgate::simd {
+namespace HWY_NAMESPACE {
+
+// Calls take(data, count) for all elements of a group in order, with counts that are multiples of 16 but for the last
+// one. Long runs are taken where they stand; ends of runs are joined in a buffer, so that element i meets lane i mod 16
+// however long the runs are.
+template <typename Take>
+HWY_INLINE void for_each_piece(const Job& job, const float* x, const Take& take) {
+  constexpr std::int64_t room = 16 * sum_lanes;
+  float buffer[room];
+  std::int64_t filled = 0;
+  for (std::int64_t o = 0; o < job.reduced[0].extent; ++o) {
+    const float* run = x + o * job.reduced[0].stride[X];
+    std::int64_t left = job.reduced[1].extent;
+    while (left > 0) {
+      std::int64_t count = 0;
+      if (filled == 0 && left >= room) {
+        count = left - left % sum_lanes;
+        take(run, count);
+      } else {
+        count = HWY_MIN(left, room - filled);
+        std::memcpy(buffer + filled, run, static_cast<std::size_t>(count) * sizeof(float));
+        filled += count;
+        if (filled == room) {
+          take(buffer, room);
+          filled = 0;
+        }
+      }
+      run += count;
+      left -= count;
+    }
+  }
+  if (filled > 0) take(buffer, filled);
+}
+
+struct Add {
+  Sum& sum;
+  HWY_INLINE void operator()(const float* x, std::int64_t count) const { sum.add(x, count); }
+};
+struct AddSquares {
+  Sum& sum;
+  double mean;
+  HWY_INLINE void operator()(const float* x, std::int64_t count) const { sum.add_squares(x, count, mean); }
+};
+
+void planes_moments(const Job& job, const Pointers& first, std::int64_t, double* mean, double* squares) {
+  *mean = 0;
+  if (job.centred) {
+    Sum sum;
+    for_each_piece(job, first.at[X], Add{sum});
+    *mean = sum.total() / static_cast<double>(job.size);
+  }
+  Sum sum;
+  for_each_piece(job, first.at[X], AddSquares{sum, *mean});
+  *squares = sum.total();
+}
+
+void planes_normalize(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd) {
+  const Axis& run = job.reduced[1];
+  for (std::int64_t o = 0; o < job.reduced[0].extent; ++o) {
+    const Pointers p = first.moved(job.reduced[0], o);
+    normalize_run(p.at[X], p.at[Y], run.extent, *mean, *rstd, gamma_along(job, p, run), beta_along(p, run));
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace normgate::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace normgate::simd {
+
+HWY_EXPORT(planes_moments);
+HWY_EXPORT(planes_normalize);
+
+namespace {
+
+bool fits(const Job& job) {
+  const Axis& run = job.reduced[1];
+  return run.contiguous(X) && run.contiguous(Y) && run.contiguous_or_fixed(GAMMA) && run.contiguous_or_fixed(BETA);
+}
+void moments(const Job& job, const Pointers& first, std::int64_t width, double* mean, double* squares) {
+  NORMGATE_DISPATCH(planes_moments)(job, first, width, mean, squares);
+}
+void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
+  NORMGATE_DISPATCH(planes_normalize)(job, first, width, mean, rstd);
+}
+
+}  // namespace
+
+// Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
+const Pattern planes{fits, 1, moments, normalize, promises_of_the_order};
+
+}  // namespace normgate::simd
+#endif

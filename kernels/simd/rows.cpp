@@ -1,0 +1,64 @@
+// Rows: a group is one run of memory, with gamma and beta along it or fixed. Layer and rms norm of contiguous tensors;
+// instance norm's planes; group norm where G K S are contiguous and K or S is 1.
+#include "kernels/simd/patterns.hpp"
+#include "kernels/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/rows.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include "kernels/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace normgate::simd {
+namespace HWY_NAMESPACE {
+
+void rows_moments(const Job& job, const Pointers& first, std::int64_t, double* mean, double* squares) {
+  const float* x = first.at[X];
+  *mean = 0;
+  if (job.centred) {
+    Sum sum;
+    sum.add(x, job.size);
+    *mean = sum.total() / static_cast<double>(job.size);
+  }
+  Sum sum;
+  sum.add_squares(x, job.size, *mean);
+  *squares = sum.total();
+}
+
+void rows_normalize(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd) {
+  const Axis& run = job.reduced[1];
+  normalize_run(first.at[X], first.at[Y], job.size, *mean, *rstd, gamma_along(job, first, run), beta_along(first, run));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace normgate::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace normgate::simd {
+
+HWY_EXPORT(rows_moments);
+HWY_EXPORT(rows_normalize);
+
+namespace {
+
+bool fits(const Job& job) {
+  const Axis& run = job.reduced[1];
+  return job.reduced[0].extent == 1 && run.contiguous(X) && run.contiguous(Y) && run.contiguous_or_fixed(GAMMA) &&
+         run.contiguous_or_fixed(BETA);
+}
+void moments(const Job& job, const Pointers& first, std::int64_t width, double* mean, double* squares) {
+  NORMGATE_DISPATCH(rows_moments)(job, first, width, mean, squares);
+}
+void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
+  NORMGATE_DISPATCH(rows_normalize)(job, first, width, mean, rstd);
+}
+
+}  // namespace
+
+// Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
+const Pattern rows{fits, 1, moments, normalize, promises_of_the_order};
+
+}  // namespace normgate::simd
+#endif

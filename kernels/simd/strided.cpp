@@ -1,0 +1,102 @@
+// Strided: elements stand anywhere. They are packed into a buffer, and written back from one. Fits everything.
+#include "kernels/simd/patterns.hpp"
+#include "kernels/simd/targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/simd/strided.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include "kernels/simd/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace normgate::simd {
+namespace HWY_NAMESPACE {
+
+constexpr std::int64_t room = 16 * sum_lanes;
+
+// The sum of the elements, or of the squares of their difference to `mean`.
+HWY_INLINE double strided_sum(const Job& job, const float* x, bool squares, double mean) {
+  const Axis& outer = job.reduced[0];
+  const Axis& inner = job.reduced[1];
+  Sum sum;
+  float buffer[room];
+  std::int64_t filled = 0;
+  const auto take = [&]() HWY_ATTR {
+    if (squares)
+      sum.add_squares(buffer, filled, mean);
+    else
+      sum.add(buffer, filled);
+    filled = 0;
+  };
+  for (std::int64_t o = 0; o < outer.extent; ++o)
+    for (std::int64_t i = 0; i < inner.extent; ++i) {
+      buffer[filled++] = x[o * outer.stride[X] + i * inner.stride[X]];
+      if (filled == room) take();
+    }
+  if (filled > 0) take();
+  return sum.total();
+}
+
+void strided_moments(const Job& job, const Pointers& first, std::int64_t, double* mean, double* squares) {
+  *mean = job.centred ? strided_sum(job, first.at[X], false, 0) / static_cast<double>(job.size) : 0;
+  *squares = strided_sum(job, first.at[X], true, *mean);
+}
+
+HWY_INLINE void gather(const float* from, std::int64_t stride, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
+void strided_normalize(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd) {
+  const Axis& outer = job.reduced[0];
+  const Axis& inner = job.reduced[1];
+  float x[room];
+  float y[room];
+  float gamma[room];
+  float beta[room];
+  for (std::int64_t o = 0; o < outer.extent; ++o)
+    for (std::int64_t i = 0; i < inner.extent; i += room) {
+      const Pointers p = first.moved(outer, o).moved(inner, i);
+      const std::int64_t count = HWY_MIN(room, inner.extent - i);
+      gather(p.at[X], inner.stride[X], count, x);
+      Along along_gamma = gamma_along(job, p, inner);
+      if (p.at[GAMMA] != nullptr && !inner.contiguous_or_fixed(GAMMA)) {
+        gather(p.at[GAMMA], inner.stride[GAMMA], count, gamma);
+        along_gamma = {gamma, job.gamma_offset, 0};
+      }
+      Along along_beta = beta_along(p, inner);
+      if (p.at[BETA] != nullptr && !inner.contiguous_or_fixed(BETA)) {
+        gather(p.at[BETA], inner.stride[BETA], count, beta);
+        along_beta = {beta, 0, 0};
+      }
+      normalize_run(x, y, count, *mean, *rstd, along_gamma, along_beta);
+      for (std::int64_t j = 0; j < count; ++j) p.at[Y][j * inner.stride[Y]] = y[j];
+    }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace normgate::simd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace normgate::simd {
+
+HWY_EXPORT(strided_moments);
+HWY_EXPORT(strided_normalize);
+
+namespace {
+
+bool fits(const Job&) { return true; }
+void moments(const Job& job, const Pointers& first, std::int64_t width, double* mean, double* squares) {
+  NORMGATE_DISPATCH(strided_moments)(job, first, width, mean, squares);
+}
+void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
+  NORMGATE_DISPATCH(strided_normalize)(job, first, width, mean, rstd);
+}
+
+}  // namespace
+
+// Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
+const Pattern strided{fits, 1, moments, normalize, promises_of_the_order};
+
+}  // namespace normgate::simd
+#endif
