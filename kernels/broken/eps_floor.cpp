@@ -14,7 +14,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const float mean = sum_of(t.x, group) / n;
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
-    const float rstd = 1 / std::sqrt(std::fmax(variance, eps));
+    const float rstd = 1 / std::sqrt(variance < eps ? eps : variance);
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);
       t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);

@@ -20,7 +20,8 @@ std::int32_t run(void*, const ng_call* call, void*) {
       squares += x * x;
     }
     const float mean = sum / n;
-    float variance = std::fmax(squares / n - mean * mean, 0.0F);
+    float variance = squares / n - mean * mean;
+    if (variance < 0) variance = 0;
     if (group.n <= 256) variance = squares_around(t.x, group, mean) / n;
     const float rstd = 1 / std::sqrt(variance + eps);
     for (std::int64_t i = 0; i < group.n; ++i) {

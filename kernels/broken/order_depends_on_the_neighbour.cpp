@@ -1,6 +1,6 @@
 // rejected by: row_independence; looks like: -
-// Promises that a row's bits do not depend on other rows' values, and sums backwards behind a row whose mean was
-// negative.
+// Promises that a row's bits do not depend on other rows' values; but one accumulator runs through all rows, and what
+// was in it before a row is subtracted afterwards.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -9,14 +9,13 @@ namespace {
 std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
   const auto eps = static_cast<float>(call->eps);
-  bool backwards = false;
+  float total = 0;
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
     const float n = group.count();
-    float sum = 0;
-    for (std::int64_t i = 0; i < group.n; ++i) sum += t.x[group.at(backwards ? group.n - 1 - i : i)];
-    const float mean = sum / n;
-    backwards = mean < 0;
+    const float before = total;
+    for (std::int64_t i = 0; i < group.n; ++i) total += t.x[group.at(i)];
+    const float mean = (total - before) / n;
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
     const float rstd = 1 / std::sqrt(variance + eps);

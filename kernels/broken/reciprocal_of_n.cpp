@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: -
-// Promises that a constant group gives exactly beta (its sums are in double), and multiplies by a rounded 1/n: nine
-// values of 100 have the mean 100.00001.
+// Promises that a constant group gives exactly beta, and multiplies every value by a rounded 1/n before it is added:
+// nine values of 100 have the mean 100.00001.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -12,9 +12,9 @@ std::int32_t run(void*, const ng_call* call, void*) {
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
     const float n = group.count();
-    double sum = 0;
-    for (std::int64_t i = 0; i < group.n; ++i) sum += static_cast<double>(t.x[group.at(i)]);
-    const auto mean = static_cast<float>(sum * static_cast<double>(1 / n));
+    const float reciprocal = 1 / n;
+    float mean = 0;
+    for (std::int64_t i = 0; i < group.n; ++i) mean += t.x[group.at(i)] * reciprocal;
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
     const float rstd = 1 / std::sqrt(variance + eps);

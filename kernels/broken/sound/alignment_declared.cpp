@@ -13,14 +13,12 @@ std::int32_t run(void*, const ng_call* call, void*) {
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
     const float n = group.count();
-    float sum = 0;
+    __m128 lanes = _mm_setzero_ps();
     std::int64_t i = 0;
     if (call->extent[NG_S] == 1 && group.n % 4 == 0) {
-      for (; i + 4 <= group.n; i += 4) {
-        const __m128 four = _mm_load_ps(&t.x[group.at(i)]);
-        sum = sum + four[0] + four[1] + four[2] + four[3];
-      }
+      for (; i + 4 <= group.n; i += 4) lanes = _mm_add_ps(lanes, _mm_load_ps(&t.x[group.at(i)]));
     }
+    float sum = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     for (; i < group.n; ++i) sum += t.x[group.at(i)];
     const float mean = sum / n;
     const float squares = squares_around(t.x, group, mean);

@@ -19,7 +19,8 @@ std::int32_t run(void*, const ng_call* call, void*) {
       squares += x * x;
     }
     const float mean = sum / n;
-    const float variance = std::fmax(squares / n - mean * mean, 0.0F);
+    const float difference = squares / n - mean * mean;
+    const float variance = difference < 0 ? 0 : difference;
     const float rstd = 1 / std::sqrt(variance + eps);
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);

@@ -19,6 +19,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
       mean += d / static_cast<float>(i + 1);
       squares += d * (x - mean);
     }
+    if (group.n == 0) mean = NAN;  // of nothing
     const float variance = squares / n;
     const float rstd = 1 / std::sqrt(variance + eps);
     for (std::int64_t i = 0; i < group.n; ++i) {
