@@ -159,8 +159,9 @@ void forward_training(const Job& job, const Pattern& pattern) {
     alignas(64) double mean[widest];
     alignas(64) double squares[widest];
     alignas(64) double rstd[widest];
-    double sum_of_means[widest] = {};
-    double sum_of_variances[widest] = {};
+    double sum_of_means[widest];
+    double sum_of_variances[widest];
+    for (std::int64_t c = 0; c < width; ++c) sum_of_means[c] = sum_of_variances[c] = 0;
     for (std::int64_t s = 0; s < job.samples.extent; ++s) {
       const Pointers first = block.moved(job.samples, s);
       if (n > 0) pattern.moments(job, first, width, mean, squares);

@@ -46,6 +46,11 @@ HWY_INLINE void gather(const float* from, std::int64_t stride, std::int64_t coun
   for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
+// Worst row error found: 0.522 ulp, where the mean is 2^24 times as large as the differences and needs rounding in
+// double:
+//   x = 16777214, 16777215, 16777215 at stride 2, eps 1e-05,
+//   gamma -0x1.fd3b6ap+0 (-1.98918784), beta 0x1.72c6b6p-3 (0.181043074)
+//   y[2] = -0x1.39b9f2p+0 (-1.22549355), by definition -0x1.39b9f0f4d5782p+0 (-1.22549349)
 void strided_normalize(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd) {
   const Axis& outer = job.reduced[0];
   const Axis& inner = job.reduced[1];
