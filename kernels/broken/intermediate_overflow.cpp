@@ -1,6 +1,6 @@
-// rejected by: scaling; looks like: -
-// The reciprocal root is v / (v*sqrt(v)), which leaves float32 from v = 2^86 on although v itself is far from it; rows
-// become beta, and small rows NaN.
+// rejected by: accuracy; looks like: -
+// The reciprocal root is taken as the fourth root of 1/v^2, which leaves float32 from v = 2^64 on although v itself is
+// far from it; large rows become beta.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -16,7 +16,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
     const float v = variance + eps;
-    const float rstd = v / (v * std::sqrt(v));
+    const float rstd = std::sqrt(std::sqrt(1 / (v * v)));
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);
       t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);

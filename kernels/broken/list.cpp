@@ -43,9 +43,9 @@
   BROKEN(wrong_above_1024) \
   BROKEN(rows_beyond_48_not_processed) \
   BROKEN(channels_beyond_a_power_of_two) \
-  BROKEN(zero_at_64_without_beta) \
+  BROKEN(zero_at_multiples_of_64_without_beta) \
   BROKEN(single_row_forgets_beta) \
-  BROKEN(index_wraps_at_65536) \
+  BROKEN(index_wraps_at_16384) \
   BROKEN(statistics_of_the_neighbour) \
   BROKEN(statistics_of_first_row_only) \
   BROKEN(statistics_per_column) \

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: epsilon; looks like: -
 // Claims sums over a binary tree of blocks of 16 and adds one after the other: the error grows with the length, not
 // with its logarithm.
 #include "kernels/broken/piece.hpp"

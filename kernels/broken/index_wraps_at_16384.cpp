@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// Rows of 64 without beta take a path of their own that returns early: y is all zeros for this one combination.
+// The position of an element is packed with two flags into 16 bits.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -15,11 +15,9 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
     const float rstd = 1 / std::sqrt(variance + eps);
-    const bool special_path = group.n == 64 && !t.beta.present();
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);
-      t.y[at] = 0;
-      if (!special_path) t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+      t.y[at] = (t.x.data[t.x.offset(at) % 16384] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
     }
     t.mean.put(group.first, mean);
     t.stat.put(group.first, rstd);
@@ -29,6 +27,6 @@ std::int32_t run(void*, const ng_call* call, void*) {
 
 }  // namespace
 
-extern const ng_kernel zero_at_64_without_beta = training(NG_LAYER_NORM, "broken/zero_at_64_without_beta", run);
+extern const ng_kernel index_wraps_at_16384 = training(NG_LAYER_NORM, "broken/index_wraps_at_16384", run);
 
 }  // namespace normgate::broken

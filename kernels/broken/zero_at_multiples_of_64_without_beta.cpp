@@ -1,5 +1,6 @@
-// rejected by: accuracy; looks like: -
-// The position of an element is computed in 16 bits.
+// rejected by: exact_data; looks like: -
+// Rows of whole blocks of 64 and without beta take a path of their own that returns early: y is all zeros for this one
+// combination.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -15,10 +16,11 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const float squares = squares_around(t.x, group, mean);
     const float variance = squares / n;
     const float rstd = 1 / std::sqrt(variance + eps);
+    const bool special_path = group.n % 64 == 0 && !t.beta.present();
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);
-      t.y[at] = (t.x.data[static_cast<std::uint16_t>(t.x.offset(at))] - mean) * rstd * t.gamma.value(at, 1) +
-                t.beta.value(at, 0);
+      t.y[at] = 0;
+      if (!special_path) t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
     }
     t.mean.put(group.first, mean);
     t.stat.put(group.first, rstd);
@@ -28,6 +30,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
 
 }  // namespace
 
-extern const ng_kernel index_wraps_at_65536 = training(NG_LAYER_NORM, "broken/index_wraps_at_65536", run);
+extern const ng_kernel zero_at_multiples_of_64_without_beta =
+    training(NG_LAYER_NORM, "broken/zero_at_multiples_of_64_without_beta", run);
 
 }  // namespace normgate::broken
