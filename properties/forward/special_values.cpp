@@ -4,6 +4,7 @@
 //   (b) one is NaN: the output is NaN (0 * NaN = NaN);
 //   (c) one is infinite, none NaN: the definition's value in extended reals, or NaN; a finite number only where the
 //       definition gives that number; exactly the definition's value if the kernel promises ieee_specials.
+// The variance of a single value under n-1 does not depend on it where the convention states a value for it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -94,6 +95,10 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     judgement.violation = std::move(violation);
   };
 
+  const auto& convention = problem.convention;
+  const bool stated = groups.size() == 1 && convention.single != SingleCount::nan;
+  const bool normalizing_stated = stated && row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
+  const bool stored_stated = stated && convention.stored == StoredDivisor::n_minus_1;
   std::vector<Dependency> of_channel(training && problem.running ? outputs[Role::running_var].size() : 0);
   for (std::int64_t q = 0; q < groups.count(); ++q) {
     Dependency group;
@@ -110,12 +115,14 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
       demand(Role::y, index, depends);
     });
     for (const Role role : {Role::mean, Role::stat})
-      if (training && !c.truth().out[role].empty()) demand(role, static_cast<std::size_t>(q), group);
+      if (training && !c.truth().out[role].empty())
+        demand(role, static_cast<std::size_t>(q), role == Role::stat && normalizing_stated ? Dependency{} : group);
     if (!of_channel.empty())
       of_channel[static_cast<std::size_t>(dense_index(problem.shape, row.running, groups.origin(q)))].add(group);
   }
   for (std::size_t channel = 0; channel < of_channel.size(); ++channel)
-    for (const Role role : {Role::running_mean, Role::running_var}) demand(role, channel, of_channel[channel]);
+    for (const Role role : {Role::running_mean, Role::running_var})
+      demand(role, channel, role == Role::running_var && stored_stated ? Dependency{} : of_channel[channel]);
   return judgement;
 }
 
