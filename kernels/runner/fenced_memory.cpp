@@ -202,7 +202,7 @@ void lay(const LaidTensor& tensor, std::span<const float> values) {
   const std::byte* end = memory + tensor.slot->bytes;
   if (tensor.dense) {
     fill_words(memory, start, tensor.filling);
-    if (tensor.read)
+    if (tensor.read && tensor.bytes > 0)  // no elements: no values to copy from
       std::memcpy(start, values.data(), static_cast<std::size_t>(tensor.bytes));
     else
       fill_words(start, start + tensor.bytes, tensor.poison);

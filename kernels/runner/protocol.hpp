@@ -97,7 +97,8 @@ struct FaultRecord {
   std::int32_t signal;
   std::int32_t code;  // si_code
   std::uint32_t access;
-  std::uint64_t address;  // absolute
+  std::uint64_t address;       // absolute
+  std::uint32_t other_thread;  // 1: not in the thread that makes the calls
 };
 
 struct Control {

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <system_error>
 
 #include "kernels/abi/normgate.h"
@@ -535,7 +536,8 @@ struct Worker::Implementation {
   static void tell_late_death(const Death& death, Outcome& outcome) {
     outcome.findings.push_back(
         {FindingKind::fault, Role::x, 0,
-         "the process died after the call had returned (a thread was left running): " + describe(death)});
+         "the process died after the call had returned, in a thread that this call or an earlier one left running: " +
+             describe(death)});
   }
 
   // Calls that cannot be laid are the caller's mistake; they are told before anything runs.
@@ -557,7 +559,7 @@ struct Worker::Implementation {
   // The worker died while `batch` was with it. Judges what was completed, tells whose death it was, starts another
   // worker; returns the call to go on with.
   std::size_t bury(const Death& death, Batch& batch, std::size_t completed, std::span<const Call> calls,
-                   std::vector<Outcome>& outcomes, std::size_t& idle_death_before) {
+                   std::vector<Outcome>& outcomes, std::map<std::size_t, Death>& suspicions) {
     judge(batch, completed, calls, outcomes);
     std::size_t next = batch.calls.back().index + 1;
     if (completed == batch.calls.size()) {
@@ -565,11 +567,11 @@ struct Worker::Implementation {
     } else {
       const LaidCall& at_work = batch.calls[completed];
       next = at_work.index;
-      // In no function of the plugin: a thread of an earlier call did it. That is believed once per call.
-      if (death.stage == Stage::idle && !death.timed_out && idle_death_before != next) {
-        idle_death_before = next;
-        if (next > 0) tell_late_death(death, outcomes[next - 1]);
-      } else {
+      // In no function of the plugin, or in another thread: perhaps a thread that an earlier call left running did it.
+      // The call is run again; if the worker dies again, it is this call's own doing.
+      const bool suspicious = (death.stage == Stage::idle || death.other_thread) && !death.timed_out;
+      if (!suspicious || !suspicions.emplace(next, death).second) {
+        suspicions.erase(next);
         tell_death(death, at_work, outcomes[next]);
         ++next;
       }
@@ -584,9 +586,9 @@ struct Worker::Implementation {
     if (!local && !process) start();
     std::vector<Outcome> outcomes(calls.size());
     std::size_t next = 0;
-    std::size_t idle_death_before = calls.size();
-    Batch running;  // with the worker; no calls: none
-    Batch judged;   // to be looked at once more
+    std::map<std::size_t, Death> suspicions;  // by the call before which the worker died
+    Batch running;                            // with the worker; no calls: none
+    Batch judged;                             // to be looked at once more
     while (next < calls.size() || !running.calls.empty()) {
       Batch laid = lay_batch(calls, next, !running.calls.empty() || !judged.calls.empty(), outcomes);
       if (!running.calls.empty()) {
@@ -595,7 +597,7 @@ struct Worker::Implementation {
         if (death) {
           give_back(laid);  // laid anew behind the call that failed, which may have written over it
           look_again(judged, judged.calls.size(), outcomes);
-          next = bury(*death, running, completed, calls, outcomes, idle_death_before);
+          next = bury(*death, running, completed, calls, outcomes, suspicions);
           continue;
         }
       }
@@ -611,6 +613,8 @@ struct Worker::Implementation {
       process->drain();
     }
     look_again(judged, judged.calls.size(), outcomes);
+    for (const auto& [index, death] : suspicions)
+      if (index > 0) tell_late_death(death, outcomes[index - 1]);
     return outcomes;
   }
 };

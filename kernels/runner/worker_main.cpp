@@ -44,6 +44,7 @@ void on_signal(int signal, siginfo_t* information, void* context) {
   fault.code = information->si_code;
   fault.access = static_cast<std::uint32_t>(access_of(signal, context));
   fault.address = reinterpret_cast<std::uint64_t>(information->si_addr);
+  fault.other_thread = gettid() != getpid() ? 1 : 0;
   fault.recorded.store(2);
   futex_wake(control->answer);
   _exit(128 + signal);

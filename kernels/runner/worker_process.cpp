@@ -288,6 +288,7 @@ std::optional<Death> WorkerProcess::ended(bool block) {
     death.code = control.fault.code;
     death.has_address = true;
     death.address = control.fault.address;
+    death.other_thread = control.fault.other_thread != 0;
     const std::uint32_t access = control.fault.access;
     death.access = access <= 3 ? static_cast<Access>(access) : Access::unknown;
   }

@@ -40,6 +40,7 @@ struct Death {
   bool has_address = false;
   std::uint64_t address = 0;
   Access access = Access::unknown;
+  bool other_thread = false;  // not the thread that makes the calls
   Stage stage = Stage::idle;
 };
 // "segmentation fault (SIGSEGV)", "exit status 0", …

@@ -401,13 +401,25 @@ TEST(Runner, LateWritesAreFound) {
 
 TEST(Runner, LateCrashIsNotTheNextCallsFault) {
   Worker worker = make_worker();
-  const std::vector<Call> first{call_of("late_crash", small_problem())};
-  (void)worker.run(first);
-  // Whenever the thread ends the process, later calls that wait for it are run again.
-  const std::vector<Call> calls(3, call_of("good", small_problem()));
-  for (int i = 0; i < 50; ++i) (void)worker.run(calls);
+  std::vector<Call> calls(3000, call_of("good", small_problem()));
+  calls[0] = call_of("late_crash", small_problem());
   const auto outcomes = worker.run(calls);
-  for (std::size_t i = 0; i < calls.size(); ++i) expect_good(calls[i], outcomes[i]);
+  std::vector<Finding> findings;
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.status, Status::ok) << sentences(outcome);
+    EXPECT_EQ(outcome.outputs[Role::y].size(), 16U);
+    findings.insert(findings.end(), outcome.findings.begin(), outcome.findings.end());
+  }
+  EXPECT_EQ(worker.restarts(), 1);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].kind, FindingKind::fault);
+  EXPECT_NE(findings[0].sentence.find("left running: segmentation fault"), std::string::npos) << findings[0].sentence;
+}
+
+TEST(Runner, CrashInAThreadOfTheCallIsItsOwn) {
+  const Outcome outcome = run_one("crashes_in_a_thread", small_problem());
+  EXPECT_EQ(outcome.status, Status::crashed);
+  EXPECT_EQ(outcome.text, "segmentation fault (SIGSEGV) in run: wrote 4 bytes past the end of y");
 }
 
 TEST(Runner, WorkersCanBeMoved) {

@@ -156,6 +156,11 @@ std::int32_t late_crash(void*, const ng_call* call, void*) {
   return NG_OK;
 }
 
+std::int32_t crashes_in_a_thread(void*, const ng_call* call, void*) {
+  std::thread([call] { data_of(call, NG_Y)[count_of(call)] = 1; }).join();
+  return NG_OK;
+}
+
 std::int32_t ask_workspace(void*, const ng_call*, std::size_t* bytes, std::size_t* alignment) {
   *bytes = 100;
   *alignment = 64;
@@ -260,6 +265,7 @@ const Kernel kernels[] = {
     {.name = "endless_text", .run = endless_text},
     {.name = "late_write", .run = late_write},
     {.name = "late_crash", .run = late_crash},
+    {.name = "crashes_in_a_thread", .run = crashes_in_a_thread},
     {.name = "workspace_over", .run = workspace_over, .workspace = ask_workspace},
     {.name = "workspace_far", .run = workspace_far, .workspace = ask_workspace},
     {.name = "workspace_used", .run = workspace_used, .workspace = ask_workspace},
