@@ -9,8 +9,8 @@
 
 namespace normgate {
 
-// |truth - (hi + lo)| <= bound, hi = RN(hi + lo). A true value that is NaN or infinite (the definition evaluated in
-// extended reals) has it in hi, with lo = bound = 0.
+// |truth - (hi + lo)| <= bound, |lo| at most half a unit in the last place of hi. A true value that is NaN or infinite
+// (the definition evaluated in extended reals) has it in hi, with lo = bound = 0.
 struct Exact {
   double hi = 0;
   double lo = 0;

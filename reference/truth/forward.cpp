@@ -9,13 +9,18 @@
 //      2^41 w; 1/D, whose terms are all >= 0, and gamma (x - mean) / D less than 2^42 w <= 2^-292.
 //  (3) y = P + beta: |error| <= 2^-291 (|P| + |beta|).
 //  (4) Given statistics: x - mean has two terms, |error| <= 2w (|x| + |mean|) (a mean over an accumulated weight has
-//      been divided once), times |gamma|/D in y.
+//      been divided once), times |gamma|/D in y. A variance over an accumulated weight W has been divided too, and
+//      where it is negative the sum with eps cancels: v/W + eps = (v + W eps)/W, whose numerator is 0 or at least 2^-77
+//      W eps, as v, W and eps are multiples of units 2^-24, 2^-24 and 2^-53 of themselves. So 1/D has relative error
+//      2^78 w = 2^-256 at worst; else it is exact but for its own roundings, by (1).
 //  (5) A running statistic is keep*old + take*batch: |error| <= 2^-291 (|keep*old| + |take*batch|); an average of
 //      N <= 2^40 means has error below 2^-291 times the average of the moduli.
 //  (6) Exact: hi = RN(v), lo = RN(v - hi): |v - hi - lo| <= 2^-53 |lo| <= 2^-106 |hi|; v - hi is exact in 334 bits.
-//      Values lie between 2^-450 and 2^450 or are 0, so doubles neither overflow nor underflow here.
+//      Other values lie between 2^-750 and 2^550 or are 0 (the ends are those of a weight of 2^-149 or 2^128), so
+//      doubles do not overflow; only a step with a weight (a double momentum) near 0 leaves the range where lo and the
+//      bound are normal numbers, and errs by less than 2^-1073 there.
 //
-// leave() uses 2^-105 |hi| + 2^-280 terms, which covers all of them.
+// leave() uses 2^-105 |hi| + 2^-255 terms + 2^-1073, which covers all of them; an exact 0 without terms has no error.
 #include "reference/truth/forward.hpp"
 
 #include <boost/multiprecision/eigen.hpp>
@@ -38,7 +43,7 @@ Exact leave(const T& v, double terms) {
   result.hi = static_cast<double>(v);
   if (!std::isfinite(result.hi)) return result;
   result.lo = static_cast<double>(T(v - T(result.hi)));
-  result.bound = 0x1p-105 * std::fabs(result.hi) + 0x1p-280 * terms;
+  result.bound = 0x1p-105 * std::fabs(result.hi) + 0x1p-255 * terms + (v == 0 ? 0 : 0x1p-1073);
   return result;
 }
 Exact leave(const T& v) { return leave(v, std::fabs(static_cast<double>(v))); }
