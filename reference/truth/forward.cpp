@@ -3,8 +3,8 @@
 // T has a precision of p = 334 bits and an exponent range that nothing here leaves; w = 2^-p is its unit roundoff.
 // Inputs are float32 (multiples of 2^-149 below 2^128); eps is 0 or a double in [2^-126, 2^126], a multiple of 2^-178.
 //
-//  (1) Sums of up to 2^50 inputs, n x - sum, 1 + gamma, variance + eps of a given variance: multiples of 2^-178 below
-//      2^180, hence exact in 334 bits whatever the order (2^(128+50+1+149) < 2^p for the sums).
+//  (1) Exact in 334 bits, whatever the order: sums of up to 2^50 inputs, n x and n x - sum (multiples of 2^-149 below
+//      2^179: 328 bits), 1 + gamma, and variance + eps of a given variance (multiples of 2^-178 below 2^129: 307 bits).
 //  (2) So x - mean has relative error w; its square 4w; a sum of n <= 2^40 squares, all >= 0, (n+4)w; variance
 //      2^41 w; 1/D, whose terms are all >= 0, and gamma (x - mean) / D less than 2^42 w <= 2^-292.
 //  (3) y = P + beta: |error| <= 2^-291 (|P| + |beta|).
