@@ -608,9 +608,10 @@ struct Worker::Implementation {
       running = std::move(laid);
     }
     if (process && !calls.empty()) {
-      // One thread was allowed. If there are more, they get a moment to do what they should not.
-      if (threads <= 1 && process->threads_alive() > 1) usleep(3000);
-      process->drain();
+      if (const auto death = process->settle()) {
+        tell_late_death(*death, outcomes.back());
+        start();
+      }
     }
     look_again(judged, judged.calls.size(), outcomes);
     for (const auto& [index, death] : suspicions)

@@ -295,6 +295,14 @@ std::optional<Death> WorkerProcess::ended(bool block) {
   return death;
 }
 
+std::optional<Death> WorkerProcess::ended_soon() {
+  for (int i = 0; i < 1000; ++i) {
+    if (auto death = ended(false)) return death;
+    usleep(100);
+  }
+  return std::nullopt;
+}
+
 std::optional<Death> WorkerProcess::wait(double cpu_seconds, double wall_seconds,
                                          const std::function<double(std::uint32_t)>& scale) {
   Control& control = *control_;
@@ -318,12 +326,9 @@ std::optional<Death> WorkerProcess::wait(double cpu_seconds, double wall_seconds
     drain();
     if (control.fault.recorded.load() == 2) {
       // It is on its way out; a kernel that wrote the flag by accident runs into the time limit of this loop.
-      for (int i = 0; i < 1000; ++i) {
-        if (auto death = ended(false)) {
-          drain();
-          return death;
-        }
-        usleep(100);
+      if (auto death = ended_soon()) {
+        drain();
+        return death;
       }
     }
     if (auto death = ended(false)) {
@@ -361,6 +366,17 @@ int WorkerProcess::threads_alive() const {
   const std::string path = "/proc/" + std::to_string(process_) + "/task";
   if (stat(path.c_str(), &information) != 0 || information.st_nlink < 3) return 1;
   return static_cast<int>(information.st_nlink) - 2;
+}
+
+std::optional<Death> WorkerProcess::settle() {
+  int alive = threads_alive();
+  for (int i = 0; i < 200 && alive > settled_threads_; ++i) {
+    usleep(500);
+    alive = threads_alive();
+  }
+  settled_threads_ = std::max(alive, 1);
+  drain();
+  return control_->fault.recorded.load() == 2 ? ended_soon() : ended(false);
 }
 
 void WorkerProcess::drain() {

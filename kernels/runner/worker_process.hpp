@@ -65,7 +65,9 @@ class WorkerProcess {
   [[nodiscard]] std::optional<Death> wait(double cpu_seconds, double wall_seconds,
                                           const std::function<double(std::uint32_t)>& scale = nullptr);
   [[nodiscard]] Control& control() const { return *control_; }
-  [[nodiscard]] int threads_alive() const;
+  // Gives threads that the plugin left running a moment to do what they should not: until they end, or 0.1 s. Threads
+  // that outlast it (a pool) are not waited for again. How the process ended, if it did.
+  [[nodiscard]] std::optional<Death> settle();
   // Reads what the plugin has printed; keeps the first 64 KiB of a worker's life.
   void drain();
   [[nodiscard]] const std::string& output() const { return output_; }
@@ -75,13 +77,16 @@ class WorkerProcess {
  private:
   explicit WorkerProcess(std::string plugin, int arena_file) : plugin_(std::move(plugin)), arena_(arena_file) {}
   [[nodiscard]] std::optional<Death> ended(bool block);
+  [[nodiscard]] std::optional<Death> ended_soon();  // of one that is on its way out, within 0.1 s
   void kill_group() const;
+  [[nodiscard]] int threads_alive() const;
 
   std::string plugin_;
   int arena_;
   ControlBlock control_;
   pid_t process_ = -1;
   bool reaped_ = false;
+  int settled_threads_ = 1;
   int pipe_ = -1;
   std::string output_;
 };

@@ -141,7 +141,7 @@ std::int32_t late_write(void*, const ng_call* call, void*) {
   good(nullptr, call, nullptr);
   float* y = data_of(call, NG_Y);
   std::thread([y] {
-    usleep(1000);
+    usleep(30'000);
     y[1] = 12345;
   }).detach();
   return NG_OK;
@@ -149,7 +149,7 @@ std::int32_t late_write(void*, const ng_call* call, void*) {
 std::int32_t late_crash(void*, const ng_call* call, void*) {
   good(nullptr, call, nullptr);
   std::thread([] {
-    usleep(1000);
+    usleep(30'000);
     volatile float* volatile nothing = nullptr;
     *nothing = 1;
   }).detach();
