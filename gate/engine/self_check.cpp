@@ -76,7 +76,7 @@ SelfCheck self_check(const RunOptions& options, std::span<const MuseumPiece> mus
   const auto start = std::chrono::steady_clock::now();
   RunOptions museum_options = options;
   // Some pieces hang or crash on purpose, and nothing is learned from waiting long or from the second time.
-  museum_options.runner.cpu_seconds = 0.5;
+  museum_options.runner.cpu_seconds = 0.25;
   museum_options.runner.wall_seconds = 10;
   museum_options.grave_cases_per_unit = 1;
   museum_options.hangs_per_kernel = 1 << 20;

@@ -13,10 +13,6 @@ namespace normgate {
 namespace {
 
 constexpr int tries_at_most = 200;
-// After crashes and hangs, where each try may cost a worker or a deadline (DOOR, Workers).
-constexpr std::int64_t restarts_at_most = 20;
-constexpr double grave_seconds_at_most = 30;
-
 // The tensors that the kernel's manifest demands stay; what it does not support is never added by a smaller problem.
 bool within_claim(const Problem& problem, const runner::KernelInfo& kernel) {
   const std::uint64_t required = kernel.roles[static_cast<std::size_t>(problem.phase)].required;
@@ -40,14 +36,16 @@ Verdict verdict_of(CaseEnd end) {
 
 class Explainer {
  public:
-  Explainer(const FailedUnit& failed, const RunOptions& options) : failed_(failed), options_(options) {}
+  Explainer(const FailedUnit& failed, const RunOptions& options, GraveBudget& budget)
+      : failed_(failed), options_(options), budget_(budget) {}
 
-  FindingRows explain(const std::string& hint) {
+  FindingRows explain(std::span<const std::string> hints) {
     const ProblemOrError parsed = parse_problem(failed_.failure.problem);
     if (!parsed.problem) return plain_finding(failed_.property, failed_.unit, failed_.failure, options_);
     const bool grave = failed_.failure.verdict != Verdict::failed;
-    restarts_before_ = failed_.station.restarts();
-    start_ = std::chrono::steady_clock::now();
+    // A crash was seen; it is repeated only to make it smaller.
+    if (grave && (!options_.shrink || !budget_.left()))
+      return plain_finding(failed_.property, failed_.unit, failed_.failure, options_);
 
     Case original(*parsed.problem);
     const TriedCase tried = attempt(original);
@@ -65,17 +63,17 @@ class Explainer {
 
     Problem problem = *parsed.problem;
     if (options_.shrink) {
-      const auto go_on = [&] {
-        if (!grave) return true;
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-        return failed_.station.restarts() - restarts_before_ < restarts_at_most && seconds < grave_seconds_at_most;
-      };
+      const auto go_on = [&] { return !grave || budget_.left(); };
       const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
-      const ProblemOrError hinted = hint.empty() ? ProblemOrError{} : parse_problem(hint);
-      if (hinted.problem && fails_alike(*hinted.problem))
-        problem = *hinted.problem;
-      else
-        problem = smallest(problem, still_fails, tries_at_most, go_on).problem;
+      bool hinted = false;
+      for (const std::string& hint : hints) {
+        const ProblemOrError other = parse_problem(hint);
+        if (!other.problem || !go_on() || !fails_alike(*other.problem)) continue;
+        problem = *other.problem;
+        hinted = true;
+        break;
+      }
+      if (!hinted) problem = smallest(problem, still_fails, tries_at_most, go_on).problem;
     }
 
     Failure shown = failed_.failure;
@@ -91,14 +89,43 @@ class Explainer {
     }
     FindingRows rows = plain_finding(failed_.property, failed_.unit, shown, options_);
     if (rows.looks_like.empty() && explanation) rows.looks_like = explanation->looks_like;
+    if (diagnosis_.empty() && explanation) diagnosis_ = explanation->diagnosis;
     if (!diagnosis_.empty()) rows.diagnosis = diagnosis_;
+    return rows;
+  }
+
+  std::optional<FindingRows> explain_by(const ExplainedLine& line) {
+    const ProblemOrError parsed = parse_problem(line.problem);
+    if (!parsed.problem || !within_claim(*parsed.problem, failed_.subject.kernel)) return std::nullopt;
+    const TriedCase tried = attempt(Case(*parsed.problem));
+    if (tried.result.end != CaseEnd::violated) return std::nullopt;
+    auto explanation = explanation_of(tried, line.diagnosis);
+    if (!explanation) return std::nullopt;
+    diagnosis_ = line.diagnosis;
+    const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
+    const Problem problem = smallest(*parsed.problem, still_fails, tries_at_most, [] { return true; }).problem;
+    const TriedCase last = attempt(Case(problem));
+    if (const auto better = explanation_of(last, diagnosis_)) explanation = better;
+    Failure shown = failed_.failure;
+    shown.problem = print(problem);
+    shown.violation = last.result.violation;
+    FindingRows rows = plain_finding(failed_.property, failed_.unit, shown, options_);
+    rows.looks_like = explanation->looks_like;
+    rows.diagnosis = line.diagnosis;
     return rows;
   }
 
  private:
   TriedCase attempt(const Case& one_case) {
     const Door door = [&](std::span<const runner::Call> calls) { return failed_.station.run(calls); };
-    return try_case(failed_.property, one_case, failed_.subject, door);
+    const std::int64_t restarts = failed_.station.restarts();
+    const auto start = std::chrono::steady_clock::now();
+    TriedCase tried = try_case(failed_.property, one_case, failed_.subject, door);
+    if (failed_.failure.verdict != Verdict::failed) {
+      budget_.restarts -= failed_.station.restarts() - restarts;
+      budget_.seconds -= std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    return tried;
   }
 
   // The explanation of the first call of a case that one is found for.
@@ -123,9 +150,8 @@ class Explainer {
 
   const FailedUnit& failed_;
   const RunOptions& options_;
+  GraveBudget& budget_;
   std::string diagnosis_;
-  std::int64_t restarts_before_ = 0;
-  std::chrono::steady_clock::time_point start_;
 };
 
 }  // namespace
@@ -155,8 +181,16 @@ FindingRows plain_finding(const Property& property, const Unit& unit, const Fail
   return rows;
 }
 
-FindingRows explain_failure(const FailedUnit& failed, const RunOptions& options, const std::string& hint) {
-  return Explainer(failed, options).explain(hint);
+FindingRows explain_failure(const FailedUnit& failed, const RunOptions& options, std::span<const std::string> hints,
+                            GraveBudget& budget) {
+  return Explainer(failed, options, budget).explain(hints);
+}
+
+std::optional<FindingRows> explain_by_another(const FailedUnit& failed, const RunOptions& options,
+                                              std::span<const ExplainedLine> lines, GraveBudget& budget) {
+  for (const ExplainedLine& line : lines)
+    if (auto rows = Explainer(failed, options, budget).explain_by(line)) return rows;
+  return std::nullopt;
 }
 
 }  // namespace normgate

@@ -15,8 +15,26 @@ struct FailedUnit {
   const Failure& failure;
 };
 
-// `hint`: the shrunk line of the same kernel and property on another target, tried first; may be empty.
-[[nodiscard]] FindingRows explain_failure(const FailedUnit& failed, const RunOptions& options, const std::string& hint);
+// What the shrinking of crashes and hangs may cost, for all units of a kernel together: each try may cost a worker or a
+// deadline (DOOR, Workers).
+struct GraveBudget {
+  std::int64_t restarts = 20;
+  double seconds = 30;
+  [[nodiscard]] bool left() const { return restarts > 0 && seconds > 0; }
+};
+
+// `hints`: lines that the kernel failed on elsewhere (another target, another property), tried first.
+[[nodiscard]] FindingRows explain_failure(const FailedUnit& failed, const RunOptions& options,
+                                          std::span<const std::string> hints, GraveBudget& budget);
+
+// For a failure that nothing explains: whether its property also fails on a line that was explained for another
+// property of the kernel, and with the same diagnosis. Then the rows of that.
+struct ExplainedLine {
+  std::string problem;
+  std::string diagnosis;
+};
+[[nodiscard]] std::optional<FindingRows> explain_by_another(const FailedUnit& failed, const RunOptions& options,
+                                                            std::span<const ExplainedLine> lines, GraveBudget& budget);
 
 // The rows without shrinking and diagnosis: the case as it was found.
 [[nodiscard]] FindingRows plain_finding(const Property& property, const Unit& unit, const Failure& failure,

@@ -57,6 +57,41 @@ Unit unit_of(const runner::Plugin& plugin, const runner::TargetInfo& target, con
 
 bool judged_phase(Phase phase) { return phase == Phase::forward_training || phase == Phase::forward_inference; }
 
+// Failures that nothing explains in their own case: perhaps they are what was seen in another property.
+void explain_the_rest(Stage& stage, const RunOptions& options, std::map<std::string, GraveBudget>& budgets) {
+  constexpr std::size_t lines_at_most = 6;
+  const auto kernel_of = [](const Unit& unit) {
+    return fmt::format("{}\n{}\n{}\n{}", unit.plugin, unit.kernel, unit.phase, unit.convention);
+  };
+  std::map<std::string, std::vector<ExplainedLine>> explained;
+  for (const auto& staged : stage.units) {
+    const Unit& unit = staged->tally.unit;
+    if (unit.verdict != Verdict::failed || !unit.finding || unit.finding->looks_like.empty()) continue;
+    std::vector<ExplainedLine>& lines = explained[kernel_of(unit)];
+    const auto known = std::count_if(lines.begin(), lines.end(), [&](const ExplainedLine& line) {
+      return line.diagnosis == unit.finding->diagnosis;
+    });
+    if (known != 0 || unit.finding->diagnosis.empty() || lines.size() >= lines_at_most) continue;
+    // The smallest line may be too small for another property; the line as it was found is not.
+    lines.push_back({unit.finding->problem, unit.finding->diagnosis});
+    lines.push_back({staged->tally.failure->problem, unit.finding->diagnosis});
+  }
+  for (const auto& staged : stage.units) {
+    UnitTally& tally = staged->tally;
+    Unit& unit = tally.unit;
+    if (unit.verdict != Verdict::failed || !unit.finding || !unit.finding->diagnosis.empty()) continue;
+    const auto lines = explained.find(kernel_of(unit));
+    if (lines == explained.end()) continue;
+    try {
+      auto rows = explain_by_another({*staged->property, staged->subject(), *staged->station, unit, *tally.failure},
+                                     options, lines->second, budgets[unit.plugin + "\n" + unit.kernel]);
+      if (rows) unit.finding = std::move(rows);
+    } catch (const runner::HarnessError& error) {
+      stage.harness_errors.push_back(error.sentence);
+    }
+  }
+}
+
 }  // namespace
 
 Stage set_stage(const Gate& gate, const RunOptions& options) {
@@ -144,8 +179,10 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
   std::int64_t failures = 0;
   for (const auto& staged : stage.units) failures += staged->tally.failure ? 1 : 0;
   std::int64_t explained = 0;
-  // The shrunk line of a kernel and property on one target usually fails on the next in the same way.
-  std::map<std::string, std::string> shrunk_lines;
+  // The shrunk line of a kernel and property on one target usually fails on the next in the same way, and a line that
+  // crashes does so whatever the property.
+  std::map<std::string, std::vector<std::string>> shrunk_lines;
+  std::map<std::string, GraveBudget> budgets;
   for (const auto& staged : stage.units) {
     UnitTally& tally = staged->tally;
     tally.settle();
@@ -153,21 +190,24 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
       const Unit& unit = tally.unit;
       progress.update({explained++, failures, 0, failures,
                        fmt::format("shrinking {} {} {}", unit.kernel, unit.target, unit.property)});
-      const std::string same =
-          fmt::format("{}\n{}\n{}\n{}\n{}", unit.plugin, unit.kernel, unit.phase, unit.convention, unit.property);
-      const auto hint = shrunk_lines.find(same);
+      const std::string kernel = fmt::format("{}\n{}\n{}\n{}", unit.plugin, unit.kernel, unit.phase, unit.convention);
+      const bool grave = tally.failure->verdict != Verdict::failed;
+      std::vector<std::string>& lines =
+          shrunk_lines[kernel + "\n" + (grave ? std::string(name_of(tally.failure->verdict)) : unit.property)];
       try {
         tally.unit.finding =
             explain_failure({*staged->property, staged->subject(), *staged->station, unit, *tally.failure}, options,
-                            hint == shrunk_lines.end() ? std::string() : hint->second);
-        shrunk_lines.emplace(same, tally.unit.finding->problem);
+                            lines, budgets[unit.plugin + "\n" + unit.kernel]);
+        if (std::find(lines.begin(), lines.end(), tally.unit.finding->problem) == lines.end())
+          lines.push_back(tally.unit.finding->problem);
       } catch (const runner::HarnessError& error) {
         stage.harness_errors.push_back(error.sentence);
         tally.unit.finding = plain_finding(*staged->property, unit, *tally.failure, options);
       }
     }
-    record.units.push_back(tally.unit);
   }
+  if (options.shrink) explain_the_rest(stage, options, budgets);
+  for (const auto& staged : stage.units) record.units.push_back(staged->tally.unit);
   // The same plugin fails to load on every target with the same sentence.
   for (const std::string& error : stage.harness_errors)
     if (std::find(record.harness_errors.begin(), record.harness_errors.end(), error) == record.harness_errors.end())

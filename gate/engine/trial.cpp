@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 
 namespace normgate {
 namespace {
@@ -22,6 +23,17 @@ std::string findings_of(const runner::Outcome& outcome) {
     text += finding.sentence;
   }
   return text;
+}
+
+// "read 4 bytes past the end of x" without its numbers: "read past the end of x", the same on every target.
+std::string without_numbers(std::string_view sentence) {
+  std::string result;
+  std::istringstream words{std::string(sentence.substr(0, sentence.find_first_of("(:")))};
+  for (std::string word; words >> word;) {
+    if (word.find_first_of("0123456789") != std::string::npos || word == "bytes" || word == "byte") continue;
+    result += (result.empty() ? "" : " ") + word;
+  }
+  return result;
 }
 
 // What an outcome without outputs means for its case; nothing if it has outputs.
@@ -62,6 +74,8 @@ std::optional<CaseResult> end_of(const runner::Outcome& outcome) {
       result.end = CaseEnd::crashed;
       violation.got = outcome.text.empty() ? "the worker crashed" : outcome.text;
       violation.diagnosis = "crash";
+      for (const runner::Finding& finding : outcome.findings)
+        if (finding.kind == runner::FindingKind::fault) violation.diagnosis = without_numbers(finding.sentence);
       break;
     case runner::Status::exited:
       result.end = CaseEnd::crashed;

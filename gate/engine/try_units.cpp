@@ -176,7 +176,7 @@ class GroupTrial {
       const std::size_t size = std::min(piece, calls.size() - begin);
       std::vector<runner::Outcome> some = door(calls.subspan(begin, size));
       begin += size;
-      piece = std::min<std::size_t>(2 * piece, 8);
+      piece = std::min<std::size_t>(2 * piece, 4);
       const bool grave = std::any_of(some.begin(), some.end(), [](const runner::Outcome& outcome) {
         return outcome.status == runner::Status::crashed || outcome.status == runner::Status::exited ||
                outcome.status == runner::Status::timed_out;

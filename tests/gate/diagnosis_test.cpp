@@ -21,7 +21,6 @@ struct Mistakes {
   std::function<float(float)> beta = [](float given) { return given; };
   std::int64_t lost = 0;  // elements at the end of a group that the statistics miss
   bool one_pass = false;
-  bool folded = false;
   float divisor_less = 0;
 };
 
@@ -63,9 +62,7 @@ runner::Outcome run(const Problem& problem, const Inputs& inputs, const Mistakes
       const float gamma = mistakes.gamma(inputs[Role::gamma][c]);
       const float beta = mistakes.beta(inputs[Role::beta][c]);
       const float x = inputs[Role::x][static_cast<std::size_t>(i)];
-      const float a = factor * gamma;
-      outcome.outputs[Role::y][static_cast<std::size_t>(i)] =
-          mistakes.folded ? x * a + (beta - means[group] * a) : (x - means[group]) * factor * gamma + beta;
+      outcome.outputs[Role::y][static_cast<std::size_t>(i)] = (x - means[group]) * factor * gamma + beta;
     });
   }
   return outcome;
@@ -147,12 +144,30 @@ TEST_F(DiagnosisTest, Algorithms) {
   EXPECT_EQ(diagnosis_of({.one_pass = true}), "one-pass variance");
   problem_.kappa = 100;
   EXPECT_EQ(diagnosis_of({.one_pass = true}), "one-pass variance");
-  problem_.kappa = 1e5;
-  EXPECT_EQ(diagnosis_of({.folded = true}), "folded form");
   problem_.kappa = 1;
   Mistakes estimate;
   estimate.root = [](float radicand) { return 1 / std::sqrt(radicand) * (1 + 0x1p-13F); };
   EXPECT_EQ(diagnosis_of(estimate), "approximate reciprocal root");
+}
+
+// In float32 the folded form is no worse than a mean rounded to float32; in a kernel that claims double statistics it
+// is.
+TEST_F(DiagnosisTest, FoldedForm) {
+  kernel_.claim.accumulator = ScalarType::float64;
+  kernel_.claim.statistics = ScalarType::float64;
+  problem_.kappa = 1e4;
+  const Inputs inputs = make_inputs(problem_);
+  const Truth truth = forward_truth(problem_, inputs);
+  runner::Outcome outcome;
+  for (std::size_t i = 0; i < inputs[Role::x].size(); ++i) {
+    const GroupTruth& group = truth.groups[i / 61];
+    const auto a = static_cast<float>(group.rstd.hi * static_cast<double>(inputs[Role::gamma][i % 61]));
+    const auto b =
+        static_cast<float>(static_cast<double>(inputs[Role::beta][i % 61]) - group.mean.hi * static_cast<double>(a));
+    const float product = inputs[Role::x][i] * a;
+    outcome.outputs[Role::y].push_back(product + b);
+  }
+  EXPECT_EQ(diagnosis_of(inputs, outcome), "folded form");
 }
 
 TEST_F(DiagnosisTest, UnwrittenZeroAndLostElements) {
