@@ -12,7 +12,7 @@ bool applies(const Subject& subject) { return is_primary(subject) && subject.ker
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "determinism");
   std::size_t i = 0;
-  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 800 : 5003)) {
+  for (const std::int64_t length : planner.lengths(5003, 3)) {
     Recipe recipe;
     recipe.length = length;
     recipe.kappa = i % 2 == 0 ? 1 : 100;
@@ -20,6 +20,17 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     planner.add(recipe);
     ++i;
   }
+  // Races need threads and enough work to share out.
+  if (subject.kernel.max_threads > 1)
+    for (const auto& [length, groups] :
+         {std::pair<std::int64_t, std::int64_t>{64, 200}, {768, 33}, {5, 3001}, {9000, 3}})
+      for (const std::int32_t threads : {2, 4}) {
+        Recipe recipe;
+        recipe.length = length;
+        recipe.groups = groups;
+        recipe.threads = threads;
+        planner.add(recipe);
+      }
   return planner.take();
 }
 

@@ -17,10 +17,8 @@ bool applies(const Subject& subject) { return is_primary(subject); }
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "memory");
   std::int32_t i = 0;
-  std::vector<std::int64_t> lengths = planner.lengths(effort == Effort::quick ? 2100 : 5003);
-  if (effort == Effort::quick) lengths.insert(lengths.end(), {6, 10, 11, 13, 14, 18, 48, 96, 130, 769, 3584});
   for (std::int64_t round = 0; round < planner.by_effort(1, 2, 4); ++round)
-    for (const std::int64_t length : lengths) {
+    for (const std::int64_t length : planner.lengths(8200)) {
       Recipe recipe;
       recipe.length = length;
       recipe.layouts = i % 2 == 1;

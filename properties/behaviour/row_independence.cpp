@@ -21,7 +21,7 @@ bool applies(const Subject& subject) { return is_primary(subject) && subject.pha
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "row_independence");
   std::size_t i = 0;
-  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 800 : 2100)) {
+  for (const std::int64_t length : planner.lengths(2100, 3)) {
     Recipe recipe;
     recipe.length = length;
     recipe.groups = 2 + static_cast<std::int64_t>(i % 6);
@@ -88,7 +88,9 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     return judgement;
   }
   const auto& claim = subject.kernel.claim;
-  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
+  std::optional<Bounds> bounds;
+  if (!claim.row_independent || !claim.batch_invariant)
+    bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
   constexpr Role roles[] = {Role::y};
   // The other groups are put back to what the first result says, so that only the kept group is compared.
   const std::int64_t kept = kept_group(c, subject);
@@ -96,13 +98,13 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   groups.for_each(kept, [&](std::int64_t i, const Shape&) {
     only_kept[Role::y][static_cast<std::size_t>(i)] = outcomes[1].outputs[Role::y][static_cast<std::size_t>(i)];
   });
-  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &bounds,
+  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &*bounds,
               "with other values in the other groups", judgement);
   if (outcomes.size() > 2) {
     Inputs first_samples = outcomes[0].outputs;
     const auto& longer = outcomes[2].outputs[Role::y];
     std::copy_n(longer.begin(), first_samples[Role::y].size(), first_samples[Role::y].begin());
-    judge_equal(c, outcomes[0].outputs, first_samples, roles, claim.batch_invariant ? nullptr : &bounds,
+    judge_equal(c, outcomes[0].outputs, first_samples, roles, claim.batch_invariant ? nullptr : &*bounds,
                 "with more samples in the batch", judgement);
   }
   judgement.elements -= static_cast<std::int64_t>(only_kept[Role::y].size()) - groups.size();

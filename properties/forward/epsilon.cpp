@@ -18,12 +18,10 @@ bool applies(const Subject&) { return true; }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "epsilon");
-  const std::vector<std::int64_t> lengths =
-      effort == Effort::quick ? std::vector<std::int64_t>{1, 2, 4, 9, 33, 100, 256}
-                              : std::vector<std::int64_t>{1, 2, 3, 4, 7, 9, 16, 33, 64, 100, 256, 257, 768, 1000};
+  const std::vector<std::int64_t> lengths{1, 2, 3, 4, 7, 9, 16, 33, 64, 100, 256, 257, 768, 1000, 2048, 5003};
   constexpr std::array eps_values{1e-5F, 1e-12F, 1.0F, 1e-3F, 1e-6F, 0.1F, 1e-8F, 16.0F, 0x1p-60F, 0x1p-126F};
   std::size_t i = 0;
-  for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round)
+  for (std::int64_t round = 0; round < planner.by_effort(2, 4, 8); ++round)
     for (const float eps : eps_values)
       for (const Profile profile : {Profile::constant, Profile::near_constant}) {
         if (!planner.primary() && i % 2 == 1) {
@@ -40,7 +38,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       }
   // A variance of eps' own order, a tenth and ten times of it: sqrt(v+eps), sqrt(v)+eps, sqrt(max(v,eps)), sqrt(v) and
   // sqrt(v+1e-5) all differ. 2^-10 squared is 9.5e-7: just below a clamp at 1e-6.
-  for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round)
+  for (std::int64_t round = 0; round < planner.by_effort(2, 4, 8); ++round)
     for (const std::int32_t scale : {0, -3, 5, -10, -15, -25})
       for (const double ratio : {1.0, 0.0625, 16.0, 0x1p-20}) {
         if (!planner.primary() && ratio != 1.0) continue;

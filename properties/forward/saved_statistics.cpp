@@ -20,8 +20,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   // A variance far from 1, where a variance and its root's reciprocal cannot be mistaken for each other.
   constexpr std::array scales{2, -3, 0, -20, 7, 20, -40};
   std::size_t i = 0;
-  for (std::int64_t round = 0; round < planner.by_effort(1, 2, 8); ++round)
-    for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 2100 : 20000)) {
+  for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round)
+    for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 4100 : 20000, 2)) {
       Recipe recipe;
       recipe.length = length;
       recipe.profile = profiles[i % profiles.size()];

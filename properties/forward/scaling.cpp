@@ -22,7 +22,7 @@ bool applies(const Subject& subject) { return subject.phase == Phase::forward_tr
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "scaling");
   std::size_t i = 0;
-  for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 600 : 2100)) {
+  for (const std::int64_t length : planner.lengths(2100, 4)) {
     Recipe recipe;
     recipe.length = length;
     recipe.kappa = i % 2 == 0 ? 1 : 50;

@@ -23,11 +23,8 @@ bool applies(const Subject&) { return true; }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "special_values");
-  const std::vector<std::int64_t> lengths =
-      effort == Effort::quick ? std::vector<std::int64_t>{1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 100, 129, 257, 600}
-                              : planner.lengths(2100);
   for (std::int64_t round = 0; round < planner.by_effort(2, 2, 8); ++round)
-    for (const std::int64_t length : lengths) {
+    for (const std::int64_t length : planner.lengths(2100, 4)) {
       Recipe recipe;
       recipe.length = length;
       recipe.groups = 2 + length % 4;

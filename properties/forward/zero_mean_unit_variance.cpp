@@ -25,7 +25,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   constexpr std::array scales{0, 3, -4, 12};
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 2, 8); ++round)
-    for (const std::int64_t length : planner.lengths(2100)) {
+    for (const std::int64_t length : planner.lengths(4100, 3)) {
       if (length < 2) continue;
       Recipe recipe;
       recipe.length = length;

@@ -150,7 +150,7 @@ Shape shape_with(const VariantRow& row, std::int64_t length, std::int64_t groups
 }
 
 Planner::Planner(const Subject& subject, Effort effort, std::uint64_t seed, std::string_view property)
-    : subject_(subject), effort_(effort), state_(seed ^ hash_of(property)) {}
+    : subject_(subject), effort_(effort), property_hash_(hash_of(property)), state_(seed ^ property_hash_) {}
 
 bool Planner::primary() const { return subject_.convention == subject_.kernel.conventions.front(); }
 
@@ -166,25 +166,30 @@ std::int64_t Planner::by_effort(std::int64_t quick, std::int64_t standard, std::
   return thorough;
 }
 
-std::vector<std::int64_t> Planner::lengths(std::int64_t most) const {
+std::vector<std::int64_t> Planner::lengths(std::int64_t most, std::int64_t one_in) const {
+  // AVX-512 has 16 lanes and kernels unroll up to four times; beyond, powers of two (blocks, tiles, lanes of a tree)
+  // and widths of real models, at which kernels have been seen to change path (769, 1216, 2432, 3584, …).
+  std::int64_t dense = 68;
+  if (effort_ == Effort::standard) dense = 130;
+  if (effort_ == Effort::thorough) dense = 300;
+  std::vector<std::int64_t> all;
+  for (std::int64_t n = 1; n <= dense; ++n) all.push_back(n);
+  for (const std::int64_t n :
+       {96, 100, 192, 320, 384, 385, 640, 768, 769, 1000, 1216, 1536, 2050, 2432, 3072, 3584, 5003})
+    if (n > dense) all.push_back(n);
+  for (std::int64_t power = 64; power <= (std::int64_t{1} << 20); power *= 2)
+    for (const std::int64_t n : {power - 1, power, power + 1})
+      if (n > dense) all.push_back(n);
+  std::sort(all.begin(), all.end());
+  // Other conventions than the first change formulas, not access: a few lengths of each kind do.
+  if (!primary()) one_in = std::max<std::int64_t>(one_in, 11);
   std::vector<std::int64_t> result;
-  if (effort_ == Effort::quick) {
-    // AVX-512 has 16 lanes; 64 and 128 are usual unrolls. Every residue class is reached by ±1 and odd halves.
-    result = primary()
-                 ? std::vector<std::int64_t>{1,  2,  3,  4,  5,  7,   8,   9,   12,  15,  16,  17,  23,  31,   32,
-                                             33, 47, 63, 64, 65, 100, 127, 128, 129, 255, 257, 513, 768, 1025, 2050}
-                 : std::vector<std::int64_t>{1, 2, 3, 5, 16, 33, 100, 129, 257};
-  } else {
-    const std::int64_t dense = effort_ == Effort::standard ? 70 : 300;
-    for (std::int64_t n = 1; n <= dense; ++n) result.push_back(n);
-    for (std::int64_t power = 64; power <= most; power *= 2)
-      for (const std::int64_t n : {power - 1, power, power + 1})
-        if (n > dense) result.push_back(n);
-    for (const std::int64_t n : {100, 257, 385, 768, 769, 1000, 1216, 2050, 3584, 5003})
-      if (n > dense) result.push_back(n);
-    if (!primary()) std::erase_if(result, [i = 0](std::int64_t) mutable { return i++ % 5 != 0; });
+  auto at = static_cast<std::int64_t>(property_hash_ % static_cast<std::uint64_t>(one_in));
+  for (const std::int64_t n : all) {
+    if (n > most) break;
+    // Counts at which degrees of freedom end are never left out.
+    if (at++ % one_in == 0 || n <= 3) result.push_back(n);
   }
-  std::erase_if(result, [&](std::int64_t n) { return n > most; });
   return result;
 }
 
@@ -215,6 +220,7 @@ void Planner::add(const Recipe& recipe) {
   p.running = recipe.running;
   p.given = (d.affine >> 8U) % 3 == 0 ? Given::saved : Given::running;
   if (subject_.phase == Phase::forward_training) p.given = Given::none;
+  p.threads = recipe.threads;
   if (recipe.layouts) {
     p.layout[Role::x] = drawn_layout(d.layouts);
     p.layout[Role::y] = (d.layouts & 64U) != 0 ? drawn_layout(d.places) : p.layout[Role::x];

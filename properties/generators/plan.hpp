@@ -26,9 +26,10 @@ struct Recipe {
   std::int64_t step = 0;  // 0: drawn
   int gamma = -1;         // < 0: drawn
   int beta = -1;
-  bool saved = true;     // where the kernel can
-  bool running = true;   // where the kernel can
-  bool layouts = false;  // draw layouts, fences and misalignment
+  bool saved = true;         // where the kernel can
+  bool running = true;       // where the kernel can
+  std::int32_t threads = 1;  // as far as the kernel can
+  bool layouts = false;      // draw layouts, fences and misalignment
 };
 
 class Planner {
@@ -42,8 +43,10 @@ class Planner {
   [[nodiscard]] std::vector<Problem> take() { return std::move(problems_); }
 
   [[nodiscard]] Effort effort() const { return effort_; }
-  // Every residue around vector widths and unrolls, small counts, powers of two ± 1, up to `most`.
-  [[nodiscard]] std::vector<std::int64_t> lengths(std::int64_t most) const;
+  // Group lengths up to `most`: dense where vector widths and unrolls lie (every residue of 64), powers of two and
+  // their neighbours, and the sizes at which kernels change path in practice. `one_in` thins the list, beginning at a
+  // place that depends on the property, so that properties together meet lengths that each alone leaves out.
+  [[nodiscard]] std::vector<std::int64_t> lengths(std::int64_t most, std::int64_t one_in = 1) const;
   // quick, standard or thorough's value.
   [[nodiscard]] std::int64_t by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const;
   // Whether this convention is the first that the kernel lists: only then the whole plan is tried.
@@ -52,6 +55,7 @@ class Planner {
  private:
   const Subject& subject_;
   Effort effort_;
+  std::uint64_t property_hash_;
   std::uint64_t state_;
   std::vector<Problem> problems_;
 };
