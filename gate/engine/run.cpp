@@ -85,7 +85,9 @@ std::int64_t Station::restarts() const {
 
 Gate open_gate(const RunOptions& options) {
   Gate gate;
+  std::set<std::string> seen;
   for (const std::string& path : options.plugins) {
+    if (!seen.insert(path).second) continue;
     auto probed = runner::probe(path, options.runner);
     if (auto* error = std::get_if<runner::HarnessError>(&probed))
       gate.harness_errors.push_back(error->sentence);
@@ -133,8 +135,12 @@ Record run(const Gate& gate, const RunOptions& options, Progress& progress) {
     plan_units(stage, options);
     for (const auto& staged : stage.units)
       if (staged->station != nullptr) staged->tally.given_up = "planned only";
-  } else if (options.jobs > 1 && !options.runner.in_process) {
-    try_in_processes(stage, options, progress);
+  } else if (options.jobs > 1 && !options.runner.in_process && !stage.stations.empty()) {
+    // The other processes need not find out again which plugins cannot be opened.
+    RunOptions opened = options;
+    opened.plugins.clear();
+    for (const auto& plugin : gate.plugins) opened.plugins.push_back(plugin->path);
+    try_in_processes(stage, opened, progress);
   } else {
     try_units(stage, options, progress);
   }

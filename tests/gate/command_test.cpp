@@ -1,0 +1,184 @@
+// The command from end to end, with the plugins of the build: exit codes, findings that repeat, the same record for any
+// number of processes.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+const std::string command = NORMGATE_COMMAND;
+const std::string plugins = NORMGATE_PLUGINS;
+const std::string broken = " --plugin " + plugins + "/normgate_broken.so ";
+
+struct Ran {
+  int exit_code = -1;
+  std::string text;  // stdout and stderr
+};
+
+Ran run_line(const std::string& line) {
+  Ran result;
+  FILE* pipe = ::popen((line + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return result;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.text.append(buffer.data(), count);
+  const int status = ::pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+Ran normgate(const std::string& arguments) { return run_line(command + " " + arguments); }
+
+// The rest of the first line that begins with `label`.
+std::string row(const std::string& text, const std::string& label) {
+  const std::size_t start = text.find("\n" + label);
+  if (start == std::string::npos) return {};
+  const std::size_t from = start + 1 + label.size();
+  return text.substr(from, text.find('\n', from) - from);
+}
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+class Command : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "normgate-test-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Command, WrongUseIsExitCode2WithTheNearestNames) {
+  for (const std::string arguments : {"", "chek", "check --bogus", "check --seed x", "check --jobs 0"})
+    EXPECT_EQ(normgate(arguments).exit_code, 2) << arguments;
+  const Ran kernel = normgate("check --kernel simd/layernorm");
+  EXPECT_EQ(kernel.exit_code, 2);
+  EXPECT_NE(kernel.text.find("no kernel is named simd/layernorm; nearest: simd/layer_norm"), std::string::npos);
+  const Ran property = normgate("check --property acuracy");
+  EXPECT_EQ(property.exit_code, 2);
+  EXPECT_NE(property.text.find("nearest: accuracy"), std::string::npos);
+  EXPECT_EQ(normgate("check --target avx9").exit_code, 2);
+  EXPECT_EQ(normgate("check --json /no/such/folder/record.json").exit_code, 2);
+  EXPECT_EQ(normgate("replay 'forward_training layer_nrm n=1'").exit_code, 2);
+}
+
+TEST_F(Command, ASoundKernelPasses) {
+  const Ran ran = normgate("check --kernel plain/layer_norm --property accuracy");
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("PASSED on 1 of 1 target"), std::string::npos) << ran.text;
+}
+
+TEST_F(Command, AFindingNamesTheMistakeAndItsReplayLineRepeatsIt) {
+  const Ran ran = normgate("check" + broken + "--kernel broken/one_pass_variance --property accuracy");
+  EXPECT_EQ(ran.exit_code, 1) << ran.text;
+  EXPECT_NE(row(ran.text, "looks like").find("NG_ONE_PASS"), std::string::npos) << ran.text;
+  const std::string problem = row(ran.text, "case  ");
+  std::string again = row(ran.text, "again ");
+  ASSERT_EQ(again.find("normgate replay '" + problem + "' --kernel "), 0U) << ran.text;
+  again.replace(0, std::string("normgate").size(), command);
+  const Ran repeated = run_line(again);
+  EXPECT_EQ(repeated.exit_code, 1) << repeated.text;
+  for (const char* label : {"case  ", "at    ", "got   ", "want  ", "error "})
+    EXPECT_EQ(row(repeated.text, label), row(ran.text, label)) << repeated.text;
+}
+
+TEST_F(Command, CrashesExitsAndHangsAreFindings) {
+  const Ran crash = normgate("check" + broken + "--kernel broken/crash --property accuracy");
+  EXPECT_EQ(crash.exit_code, 1);
+  EXPECT_NE(crash.text.find("CRASHED on 1 of 1 target"), std::string::npos) << crash.text;
+  const Ran exits = normgate("check" + broken + "--kernel broken/exits --property accuracy");
+  EXPECT_EQ(exits.exit_code, 1);
+  EXPECT_NE(exits.text.find("CRASHED on 1 of 1 target"), std::string::npos) << exits.text;
+  const Ran hang = normgate("check" + broken + "--kernel broken/hang --property memory --timeout 0.25");
+  EXPECT_EQ(hang.exit_code, 1);
+  EXPECT_NE(hang.text.find("TIMED_OUT on 1 of 1 target"), std::string::npos) << hang.text;
+}
+
+TEST_F(Command, PluginsThatCannotBeLoadedAreExitCode3AndTheOthersAreTried) {
+  for (const auto& entry : std::filesystem::directory_iterator(plugins + "/loading")) {
+    const Ran ran = normgate("check --timeout 0.25 --wall-timeout 2 --plugin " + entry.path().string());
+    EXPECT_EQ(ran.exit_code, 3) << entry.path();
+    EXPECT_NE(ran.text.find(entry.path().filename().string()), std::string::npos) << ran.text;
+  }
+  const std::filesystem::path record = folder_ / "record.json";
+  const Ran both = normgate("check --plugin /no/such/plugin.so --plugin " + plugins +
+                            "/normgate_plain.so --kernel plain/rms_norm --property accuracy --json " + record.string());
+  EXPECT_EQ(both.exit_code, 3);
+  EXPECT_FALSE(read_json(record).at("units").empty());
+}
+
+TEST_F(Command, ARequiredTargetThatIsNotTriedIsNotPassed) {
+  EXPECT_EQ(normgate("check --kernel plain/rms_norm --property accuracy --require-target default").exit_code, 0);
+  EXPECT_EQ(normgate("check --kernel plain/rms_norm --property accuracy --require-target scalar").exit_code, 5);
+}
+
+TEST_F(Command, TheRecordDoesNotDependOnTheNumberOfProcesses) {
+  nlohmann::json records[3];
+  for (int jobs = 1; jobs <= 3; ++jobs) {
+    const std::filesystem::path file = folder_ / "record.json";
+    const Ran ran = normgate("check" + broken +
+                             "--kernel broken/eps_ignored --kernel broken/momentum_reversed --kernel sound/welford "
+                             "--kernel sound/refuses_odd_lengths --jobs " +
+                             std::to_string(jobs) + " --json " + file.string());
+    EXPECT_EQ(ran.exit_code, 1) << ran.text;
+    nlohmann::json record = read_json(file);
+    record.erase("seconds");
+    record.erase("jobs");
+    for (auto& unit : record.at("units")) unit.erase("seconds");
+    records[jobs - 1] = record;
+  }
+  EXPECT_FALSE(records[0].at("units").empty());
+  EXPECT_EQ(records[0], records[1]);
+  EXPECT_EQ(records[0], records[2]);
+}
+
+TEST_F(Command, ADryRunCountsWhatTheRunTries) {
+  const std::string arguments = "check --kernel plain/rms_norm --property scaling --jobs 1 ";
+  const std::filesystem::path file = folder_ / "record.json";
+  ASSERT_EQ(normgate(arguments + "--json " + file.string()).exit_code, 0);
+  std::int64_t cases = 0;
+  const nlohmann::json record = read_json(file);
+  for (const auto& unit : record.at("units")) cases += unit.at("cases").get<std::int64_t>();
+  const Ran dry = normgate(arguments + "--dry-run");
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_NE(dry.text.find(" units, " + std::to_string(cases) + " cases"), std::string::npos) << dry.text;
+}
+
+TEST_F(Command, ReplayPrintsSmallProblemsAndDumpsThem) {
+  const std::filesystem::path file = folder_ / "tensors.txt";
+  const Ran ran = normgate(
+      "replay 'forward_training batch_norm n=4 g=1 k=1 s=1 eps=0 values=x:[2,4,6,8];gamma:[2];beta:[1]' "
+      "--kernel plain/batch_norm --property accuracy --dump " +
+      file.string());
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("in   x 2 4 6 8\n"), std::string::npos) << ran.text;
+  EXPECT_NE(ran.text.find("want y -1.68328157 0.105572809 1.89442719 3.68328157\n"), std::string::npos) << ran.text;
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST_F(Command, InProcessJudgesTheSame) {
+  EXPECT_EQ(normgate("check --in-process --kernel plain/layer_norm --property accuracy").exit_code, 0);
+  EXPECT_EQ(normgate("check --in-process" + broken + "--kernel broken/eps_ignored --property epsilon").exit_code, 1);
+}
+
+TEST_F(Command, ListsAndTheDoctorHaveSomethingToSay) {
+  EXPECT_NE(normgate("list properties").text.find("accuracy  "), std::string::npos);
+  EXPECT_NE(normgate("list kernels").text.find("simd/layer_norm"), std::string::npos);
+  EXPECT_NE(normgate("list").text.find("conventions:\n"), std::string::npos);
+  const Ran doctor = normgate("doctor");
+  EXPECT_EQ(doctor.exit_code, 0) << doctor.text;
+  EXPECT_NE(doctor.text.find("ok   fences"), std::string::npos) << doctor.text;
+}
+
+}  // namespace
