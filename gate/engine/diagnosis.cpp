@@ -608,7 +608,7 @@ class Diagnosis {
     const bool shifted = every_group([&](std::int64_t group) { return condition(group) >= 4; });
     if (!shifted) return std::nullopt;
     const bool in_double = claim.accumulator == ScalarType::float64;
-    for (const std::size_t lanes : {1, 4, 8, 16, 32, 64}) {
+    for (const std::size_t lanes : {1U, 4U, 8U, 16U, 32U, 64U}) {
       for (const bool clamped : {false, true}) {
         int near = 0;
         int of = 0;
