@@ -232,7 +232,8 @@ typedef struct ng_kernel {
 
   /* 1: yes; 0: no, with the reason in call->text. NULL: yes to all that the manifest declares. Data may be NULL. */
   int32_t (*supports)(const ng_call* call);
-  /* May be NULL: stateless. One plan runs several times with different data of the same description. */
+  /* May be NULL: stateless. One plan runs several times: data, their alignment and `step` may change from call to call,
+   * everything else of the call stays. */
   int32_t (*prepare)(const ng_call* call, void** plan);
   /* May be NULL: none needed. */
   int32_t (*workspace)(void* plan, const ng_call* call, size_t* bytes, size_t* alignment);

@@ -101,6 +101,7 @@
   BROKEN(flushes_subnormals_undeclared) \
   BROKEN(workspace_taken_for_zeros) \
   BROKEN(nondeterministic) \
+  BROKEN(stale_plan) \
   BROKEN(order_depends_on_batch) \
   BROKEN(order_depends_on_the_neighbour) \
   BROKEN(leaks_nan_between_rows) \

@@ -4,10 +4,13 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
+#include <utility>
 
 namespace normgate::runner {
 namespace {
@@ -47,6 +50,23 @@ Ending ending_of(std::int32_t status) {
     default:
       return Ending::invalid_status;
   }
+}
+
+// Whether one plan serves both calls: everything that `prepare` may rely on is equal. Data, step and alignment may
+// differ.
+bool same_description(const CallRecord& a, const CallRecord& b) {
+  const auto in_place = [](const CallRecord& record) {
+    const TensorRecord& x = record.tensor[index_of(Role::x)];
+    const TensorRecord& y = record.tensor[index_of(Role::y)];
+    return x.present != 0 && y.present != 0 && x.address == y.address;
+  };
+  const auto same_tensor = [](const TensorRecord& p, const TensorRecord& q) {
+    return p.present == q.present && std::equal(p.stride, p.stride + axis_count, q.stride);
+  };
+  return a.kernel == b.kernel && a.variant == b.variant && a.phase == b.phase && a.threads == b.threads &&
+         std::equal(a.extent, a.extent + axis_count, b.extent) && a.eps == b.eps && a.momentum == b.momentum &&
+         a.accumulate == b.accumulate && std::equal(std::begin(a.convention), std::end(a.convention), b.convention) &&
+         in_place(a) == in_place(b) && std::equal(std::begin(a.tensor), std::end(a.tensor), b.tensor, same_tensor);
 }
 
 }  // namespace
@@ -137,7 +157,8 @@ std::byte* Executor::workspace(std::uint64_t bytes, std::uint64_t alignment, con
   return memory;
 }
 
-void Executor::execute(const CallRecord& record, CallResult& result) {
+void Executor::execute(const CallRecord& record, CallResult& result, bool keep_plan) {
+  const bool plan_is_kept = std::exchange(plan_kept_, false);
   result.ending = static_cast<std::int32_t>(Ending::failed);
   result.environment = 0;
   result.workspace_before = result.workspace_behind = 0;
@@ -199,7 +220,7 @@ void Executor::execute(const CallRecord& record, CallResult& result) {
   call.text_size = text_capacity;
   control_.text_buffer = reinterpret_cast<std::uint64_t>(text);
 
-  // Each step says whether the next one follows; the plan is released whatever happened after `prepare`.
+  // Each step says whether the next one follows.
   const auto step = [&](Stage stage, const char* name, auto&& function) {
     result.stage = static_cast<std::uint32_t>(stage);
     enter(stage);
@@ -227,10 +248,11 @@ void Executor::execute(const CallRecord& record, CallResult& result) {
         set_text(result, "supports returned " + std::to_string(answer) + "; it must be 1 (yes) or 0 (no)");
     }
   }
-  if (go_on) {
-    void* plan = nullptr;
+  // A plan that is not needed any more is released whatever happened, in the call that ran on it last.
+  if (go_on || plan_is_kept) {
+    void* plan = plan_is_kept ? plan_ : nullptr;
     bool prepared = true;
-    if (kernel.prepare != nullptr)
+    if (go_on && !plan_is_kept && kernel.prepare != nullptr)
       prepared = go_on = step(Stage::prepare, "prepare", [&] { return kernel.prepare(&call, &plan); });
     std::byte* workspace_memory = nullptr;
     if (go_on && kernel.workspace != nullptr) {
@@ -255,7 +277,10 @@ void Executor::execute(const CallRecord& record, CallResult& result) {
       }
     }
     if (go_on) (void)step(Stage::run, "run", [&] { return kernel.run(plan, &call, workspace_memory); });
-    if (prepared && kernel.prepare != nullptr && kernel.release != nullptr) {
+    if (go_on && keep_plan && kernel.prepare != nullptr) {
+      plan_ = plan;
+      plan_kept_ = true;
+    } else if (prepared && kernel.prepare != nullptr && kernel.release != nullptr) {
       enter(Stage::release);
       CallResult ignored;
       if (!guarded(ignored, "release", [&] { kernel.release(plan); })) {
@@ -279,7 +304,8 @@ void Executor::run_batch() {
   const std::size_t count = control_.count;
   for (std::size_t i = 0; i < count && i < batch_capacity; ++i) {
     normal_.restore();
-    execute(control_.calls[i], control_.results[i]);
+    const bool more = i + 1 < count && i + 1 < batch_capacity;
+    execute(control_.calls[i], control_.results[i], more && same_description(control_.calls[i], control_.calls[i + 1]));
     control_.results[i].environment = FloatingPoint::current().difference(normal_);
     enter(Stage::idle);
     control_.completed.store(static_cast<std::uint32_t>(i) + 1, std::memory_order_release);

@@ -36,7 +36,8 @@ class Executor {
     [[nodiscard]] std::uint32_t difference(const FloatingPoint& other) const;
   };
 
-  void execute(const CallRecord& record, CallResult& result);
+  // `keep_plan`: the next call has the same description, so that it runs on this call's plan.
+  void execute(const CallRecord& record, CallResult& result, bool keep_plan);
   void enter(Stage stage) { control_.stage.store(static_cast<std::uint32_t>(stage), std::memory_order_relaxed); }
   std::byte* workspace(std::uint64_t bytes, std::uint64_t alignment, const CallRecord& record);
 
@@ -48,6 +49,8 @@ class Executor {
   FencedBuffer text_;
   std::map<std::uint64_t, FencedBuffer> workspaces_;  // by size class, so that a call meets the same fences always
   FencedBuffer* workspace_ = nullptr;                 // of the call at work
+  void* plan_ = nullptr;                              // kept from the call before, if plan_kept_
+  bool plan_kept_ = false;
 };
 
 }  // namespace normgate::runner

@@ -1,5 +1,7 @@
-// The same call gives the same bits: three times in a row with another problem in between, so that state left in the
-// kernel shows. Precondition: the kernel does not declare itself not deterministic.
+// The same call gives the same bits: three times, once after a call with other data (which a kernel with plans runs on
+// the same plan), once after a call of another description (a plan of its own), and once more. What a kernel keeps from
+// one call to the next, in a plan or elsewhere, shows. Precondition: the kernel does not declare itself not
+// deterministic.
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -35,17 +37,22 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
 }
 
 std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
-  Problem between = c.problem();
-  between.key += 1;
+  Problem other_data = c.problem();
+  other_data.key += 1;
+  other_data.values = {};
+  Problem other_plan = other_data;
+  other_plan.eps = 2 * c.problem().eps + 1;
   const auto same = call_of(c.problem(), c.inputs(), subject);
-  return {same, call_of(between, make_inputs(between), subject), same, same};
+  return {call_of(other_data, make_inputs(other_data), subject), same,
+          call_of(other_plan, make_inputs(other_plan), subject), same, same};
 }
 
 Judgement judge(const Case& c, const Subject&, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
   const auto roles = written(c.problem(), forward_roles);
-  for (const std::size_t again : {std::size_t{2}, std::size_t{3}})
-    judge_equal(c, outcomes[0].outputs, outcomes[again].outputs, roles, nullptr, "when called again", judgement);
+  judge_equal(c, outcomes[3].outputs, outcomes[1].outputs, roles, nullptr, "on the plan of a call with other data",
+              judgement);
+  judge_equal(c, outcomes[3].outputs, outcomes[4].outputs, roles, nullptr, "when called again", judgement);
   return judgement;
 }
 
