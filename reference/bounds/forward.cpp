@@ -1,5 +1,6 @@
 // Bounds of the forward phases. Each step below states what is proved; together they bound |computed - true| for every
-// kernel that computes as it claims, in IEEE round-to-nearest, on this very input. No term is neglected.
+// kernel that computes as it claims, in IEEE round-to-nearest, on this very input. No term is neglected. Contraction to
+// fused multiply-adds leaves roundings out, so that what is counted here covers it.
 //
 // Notation, per group: n elements x, mean μ, d = x - μ, v the normalizing variance (divisor N_v, n or n-1), r = 1/D.
 // u_a, u_s: unit roundoff of the claimed accumulator and statistics types; u = 2^-24. A hat is the computed value.
@@ -9,24 +10,28 @@
 //  claims
 //             to divide, else 2 (1/n and the product; one more where n itself is rounded), and one more into a narrower
 //             statistics type: factor 1+t, t = (1+u_a)^k (1+u_s) - 1.
-//             |m^ - μ| <= (G Σ|x| / n) (1+t) + |μ| t + ζ + 2η =: δ.
-//  exactness  If all x are multiples of a grid g and Σ|x| <= 2^p g, every partial sum in any order is exact: G = 0. If
+//             |m^ - μ| <= (G Σ|x| / n + a (1+G)) (1+t) + |μ| t + η_a + η_s =: δ, with a = ζ, and η_a for flushed
+//             partial sums: n additions lose at most η_a each, and what is lost is one more term of the sum.
+//  exactness  If all x are multiples of a grid g and Σ|x| < 2^p g, every partial sum in any order is exact: G = 0. If
 //             then Σx/n is representable and the division is exact (S = 0, n a power of two, or divides by n): δ = 0.
-//             If further μ is a multiple of g and max|d| <= 2^24 g, differences are exact, and if Σd² <= 2^p g² the sum
-//             of squares is. This is where a wrong divisor has nowhere to hide.
+//             If further μ is a multiple of g and max|d| <= 2^24 g, differences are exact, and if Σd² < 2^p g² the sum
+//             of squares is. This is where a wrong divisor has nowhere to hide. Double decides this: it sums such
+//             multiples exactly up to 2^53 g, and beyond that its rounding never comes back below 2^53 g.
 //  two-pass   d^ = (d - δ_m)(1+ε), |ε| <= u_d; Σ(d-δ_m)² = Σd² + n δ_m², since Σd = 0. All terms are >= 0, so
 //             V^ = (Σd² + nδ_m²)(1+Θ), |Θ| <= T = (1+u_d)² (1+u_q) (1+G) (1+t_v) - 1, plus α for underflow:
-//             v (1-T) - α <= v^ <= (v + (n/N_v) δ²)(1+T) + α.
+//             v (1-T) - α <= v^ <= (v + (n/N_v) δ²)(1+T) + α. The sum is divided by N_v itself.
+//             The square may be taken in either type, and d^ narrowed into the accumulator's before.
 //  one-pass   v^ = fl(fl(Σx²/n) - fl(m^²)): |v^ - v| <= (Σx²/n)((1+u_q)(1+G)(1+t)-1) + (2|μ|δ+δ²)(1+u_s) + μ²u_s, then
-//  the
-//             rounding of the difference, and three for n/(n-1).
-//  Welford    derived at welford_mean() and welford_variance().
-//  root       w = v + eps has one rounding, the root and the quotient one each (or rsqrt_ulp): r^ lies between the
-//  values
-//             at both ends of v^'s interval, since D is monotonic in v. If the lower end is <= 0, nothing is judged.
+//             the rounding of the difference, and those of n/(n-1). fl(Σx²) - fl(n m^ m^) or fl(S^ m^), divided
+//             afterwards, is covered too: derived at one_pass().
+//  Welford    derived at welford_mean() and welford_sum_error().
+//  root       w = v + eps has one rounding, the root and the quotient one each (or rsqrt_ulp for both): r^ lies between
+//             the values at both ends of v^'s interval, since D is monotonic in v. If the lower end makes D 0 or
+//             undefined, nothing is judged.
 //  centred    P = γ d r: |P^ - P| <= |γ| (|d| |r^-r| + δ r^ + (|d|+δ) r^ θ), θ from one rounding of the difference, one
-//  or
-//             two products and 1+w; then one rounding of P + β, one into float32 if the statistics type is wider.
+//             or two products and 1+w; then one rounding of P + β, one into float32 if the statistics type is wider.
+//             Where two-pass computes v^ with the same m^, a large δ_m comes with a large r^'s denominator: see
+//             shift().
 //  folded     a = γ r, b = β - m a, y = x a + b: u_s (|x a| + |μ a| + |b|) in place of the rounding of the difference.
 //
 //  levels     e = γ d Δr - γ δ_m r^ + (element roundings ρ). With g = γ d r: Σ e g / Σ g² is at most
@@ -52,7 +57,7 @@ bool is_power_of_two(std::int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
 
 // The largest power of two that x is a multiple of; infinite for 0.
 double grid_of(float x) {
-  if (x == 0.0F) return infinity;
+  if (x == 0.0F || !std::isfinite(x)) return infinity;  // groups with others than numbers are never exact
   int exponent = 0;
   const float fraction = std::frexp(std::fabs(x), &exponent);
   const auto mantissa = static_cast<std::uint32_t>(std::ldexp(fraction, 24));
@@ -65,6 +70,12 @@ bool is_float32(double value) { return static_cast<double>(static_cast<float>(va
 bool quotient_is_float32(double numerator, double n) {
   const double quotient = numerator / n;
   return std::fma(quotient, n, -numerator) == 0 && is_float32(quotient);
+}
+
+// [v - down, v + up], moved outward by what v's own low part and the rounding of the ends in double can hide.
+Interval around(double v, double down, double up) {
+  const double doubt = (std::fabs(v) + down + up) * 0x1p-50;
+  return {v - (down + doubt), v + (up + doubt)};
 }
 
 // Everything the bounds need of one group, in double from exact values.
@@ -89,8 +100,14 @@ struct Statistics {
   double difference_roundoff = 0;  // u_d
   Interval variance;
   double variance_error = 0;  // max |v^ - v|
+  double single_error = 0;    // one value: error of its variance over n, where n-1 normalizes
   Interval rstd;
   double rstd_error = 0;
+  double shift = 0;      // max of |δ_m| r^
+  double moved_low = 0;  // two-pass: least v^ if |δ_m| = δ; meaningful if `moves`
+  bool moves = false;
+  bool nan = false;  // the kernel's 1/D is NaN, or its mean
+  bool fits = true;  // no sum of squares leaves float32's range
 };
 
 class Forward {
@@ -109,7 +126,8 @@ class Forward {
         eta_a_(underflow_unit(claim.accumulator, claim.subnormals)),
         eta_s_(underflow_unit(claim.statistics, claim.subnormals)),
         eta_out_(underflow_unit(ScalarType::float32, claim.subnormals)),
-        zeta_(claim.subnormals == Subnormals::flushed ? 0x1p-126 : 0) {
+        flushed_(claim.subnormals == Subnormals::flushed),
+        zeta_(flushed_ ? 0x1p-126 : 0) {
     const bool rounded =
         problem.profile == Profile::parameter_rounding && problem.convention.scalars == Scalars::float32;
     parameter_roundoff_ = rounded ? unit_float32 : 0;
@@ -122,9 +140,9 @@ class Forward {
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
       const Group group = gather(q);
       slack_ = 1 + static_cast<double>(group.n + 400) * 0x1p-52;
-      const bool range = in_range(group);
-      bounds_.in_range[static_cast<std::size_t>(q)] = range;
       const Statistics statistics = training ? trained(group) : given(group);
+      const bool range = in_range(group) && statistics.fits;
+      bounds_.in_range[static_cast<std::size_t>(q)] = range;
       judge_statistics(q, group, statistics, range);
       judge_y(q, group, statistics, range);
       if (problem_.running) take_in(q, group, statistics, range);
@@ -178,171 +196,287 @@ class Forward {
   }
 
   // "Squares fit": the sums of moduli and of squares keep a factor of two to float32's largest number.
-  // Where statistics are given no sum is taken; what can overflow then is judged per element.
+  // What the kernel really sums, Σ(d-δ_m)², is looked at in trained(). Where statistics are given no sum is taken; what
+  // can overflow then is judged per element.
   bool in_range(const Group& group) const {
     if (problem_.phase == Phase::forward_inference) return true;
     return group.modulus <= 0x1p127 && group.deviations <= 0x1p127 &&
            (claim_.variance != VarianceAlgorithm::one_pass || group.squares <= 0x1p127);
   }
 
-  // (1+t) of a division by n; see "mean" above.
-  [[nodiscard]] double division(std::int64_t n) const {
+  // Whether a divisor that the kernel computes, n or fl(n) - 1, may be rounded itself: if n is not representable.
+  [[nodiscard]] bool rounds_divisor(std::int64_t divisor, bool n_minus_1) const {
+    const std::int64_t n = n_minus_1 ? divisor + 1 : divisor;
+    return static_cast<double>(n) > exact_integers(claim_.accumulator) && !is_power_of_two(n);
+  }
+
+  // (1+t) of a division; see "mean" above.
+  [[nodiscard]] double division(std::int64_t divisor, bool n_minus_1) const {
     double k = claim_.divides_by_n ? 1 : 2;
-    if (is_power_of_two(n)) k = 0;
-    if (static_cast<double>(n) > exact_integers(claim_.accumulator)) k += 1;
+    if (rounds_divisor(divisor, n_minus_1))
+      k += n_minus_1 ? 2 : 1;
+    else if (is_power_of_two(divisor))
+      k = 0;
     return compound({gamma_factor(k, u_a_), narrowing_});
+  }
+
+  // Whether a quotient is exact if it is representable.
+  [[nodiscard]] bool divides_exactly(std::int64_t divisor, bool n_minus_1) const {
+    return (is_power_of_two(divisor) || claim_.divides_by_n) && !rounds_divisor(divisor, n_minus_1);
   }
 
   [[nodiscard]] bool sums_exactly(const Group& group, double modulus, double grid) const {
     return claim_.variance != VarianceAlgorithm::welford && group.finite && grid >= 0x1p-126 &&
-           (grid == infinity || modulus <= exact_integers(claim_.accumulator) * grid);
+           (grid == infinity || modulus < exact_integers(claim_.accumulator) * grid);
   }
 
-  // Error of Welford's running mean, |e_n|: m_k = m_{k-1} + fl(fl(x_k - m_{k-1}) / k) (or times a rounded 1/k) gives k
-  // |e_k| <= (k-1) |e_{k-1}|
-  // + 3.2 u (|x_k| + |m^_{k-1}|) + k u |m^_k|, and |m^_k| <= M + |e_k| with M = max|x|; summed over k and divided by n:
-  // |e_n| <= u (M + e) ((n+1)/2 + 6.5). With e the largest, e <= u C M / (1 - u C). Lanes hold ceil(n/lanes) elements
-  // and are merged in a tree of L levels, m = m_a + (m_b - m_a) n_b/n, each adding at most 10 u (M + e).
-  [[nodiscard]] double welford_mean(const Group& group) const {
-    const double per_lane = lane_length(group.n);
-    const double c = u_a_ * ((per_lane + 1) / 2 + 6.5 + 10 * merge_levels());
+  // The same of squares, which the kernel may take in either of its types.
+  [[nodiscard]] bool sums_squares_exactly(const Group& group, double squares, double largest) const {
+    if (group.grid == infinity) return sums_exactly(group, 0, infinity);
+    const double grid = group.grid * group.grid;
+    const double most = std::max(u_a_, u_s_) == unit_float32 ? 0x1p24 : 0x1p53;
+    return sums_exactly(group, squares, grid) && largest * largest <= most * grid;
+  }
+
+  // How Welford's recurrence is cut up: runs of at most `run` elements, merged in a tree of `levels`, and then, if
+  // `chain` > 1, that many block results merged one after the other.
+  struct Recurrence {
+    double run = 0;
+    double levels = 0;
+    double chain = 0;
+    double rounded_counts = 0;  // roundings more per merge, where the counts n_a, n_b, n are rounded themselves
+  };
+  [[nodiscard]] Recurrence recurrence(std::int64_t elements) const {
+    const Sum& sum = claim_.group_sum;
+    const double n = static_cast<double>(elements);
+    const double lanes = sum.order == SumOrder::sequential ? 1 : static_cast<double>(sum.lanes);
+    const bool in_blocks = sum.order == SumOrder::pairwise || sum.order == SumOrder::blocked;
+    const double block = in_blocks ? std::min(n, static_cast<double>(sum.block)) : n;
+    const double blocks = std::ceil(n / block);
+    Recurrence result;
+    result.run = std::ceil(block / lanes);
+    result.levels = std::ceil(std::log2(lanes)) + (sum.order == SumOrder::pairwise ? std::ceil(std::log2(blocks)) : 0);
+    result.chain = sum.order == SumOrder::blocked ? blocks : 0;
+    result.rounded_counts = n > exact_integers(claim_.accumulator) ? 3 : 0;
+    return result;
+  }
+
+  // Error of Welford's running mean, kept in the accumulator's type. m_k = m_{k-1} + fl(fl(x_k - m_{k-1}) / k) (or
+  // times a rounded 1/k) gives k |e_k| <= (k-1) |e_{k-1}| + 3.2 u (|x_k| + |m^_{k-1}|) + k u |m^_k|, and |m^_k| <= M +
+  // |e_k| with M = max|x|; summed over k and divided by n: |e_n| <= u (M + e) ((n+1)/2 + 6.5) in a run of n. (k is
+  // exact: runs above 2^24 give c >= 1/2.) A merge m = m_a + (m_b - m_a) n_b/n is a convex combination, whose error is
+  // at most the greater one, plus u (M + e) for its sum and 4 u (2 (M + e)) n_b/n for difference, quotient and product:
+  // at most 10 u (M + e) in a tree, and 6 u more where the three counts are rounded. Along a chain of J
+  // blocks the factors n_b/n add up: with N_j the count so far, N_j e_j <= N_{j-1} e_{j-1} + n_b e_b + u (M + e) (9 n_b
+  // + N_j), and ΣN_j <= n (J/2 + 1): 10 + J/2 more. With e the largest of all, e <= (u C M + A) / (1 - u C), where A is
+  // underflow: at most 3 η in each step, of which the chain keeps 3 η k/n.
+  [[nodiscard]] double running_mean_error(const Group& group) const {
+    const Recurrence shape = recurrence(group.n);
+    const double merge = 10 + 2 * shape.rounded_counts;
+    const double c =
+        u_a_ * ((shape.run + 1) / 2 + 6.5 + merge * shape.levels + (shape.chain > 1 ? merge + shape.chain / 2 : 0));
     if (c >= 0.5) return infinity;
-    return c * group.largest / (1 - c) * (1 + narrowing_) + narrowing_ * std::fabs(group.mean) +
-           static_cast<double>(group.n + 2) * eta_a_ + zeta_;
+    const double underflow = 3 * (shape.run + shape.levels + shape.chain + 1) * eta_a_ + zeta_;
+    return (c * group.largest + underflow) / (1 - c);
+  }
+  [[nodiscard]] double welford_mean(const Group& group) const {
+    return running_mean_error(group) * (1 + narrowing_) + narrowing_ * std::fabs(group.mean) + eta_s_;
   }
 
-  // Σd² = Σ_k a_k b_k, a_k = x_k - μ_{k-1}, b_k = x_k - μ_k = a_k (k-1)/k >= 0 in product. With mean errors at most e,
-  // |a^b^ - ab| <= (2 e |a| + e²)(1 + 4u) + 4u ab; Σ_{k>=2} |a_k| <= sqrt(n Σ a_k²) <= sqrt(2 n Σd²), as a_k² <= 2 a_k
-  // b_k. A merge adds (m_b - m_a)² n_a n_b / n: error (2 e|Δ| 2 + 4 e²) n_a n_b / n with Σ n_a n_b / n <= n/4 per
-  // level, by Cauchy-Schwarz <= 4 e sqrt(Σd²) sqrt(n/4) per level + e² n. All terms are >= 0 and added with depth
-  // n_lane + levels.
-  [[nodiscard]] double welford_sum_error(const Group& group, double mean_error) const {
-    const double levels = merge_levels();
+  // Σd² = Σ_k a_k b_k, a_k = x_k - μ_{k-1}, b_k = x_k - μ_k = a_k (k-1)/k >= 0 in product. With running means' errors
+  // at most e, |a^b^ - ab| <= (2 e |a| + e²)(1 + 4u) + 4u ab (the form a² (k-1)/k has 6u); Σ_{k>=2} |a_k| <= sqrt(n Σ
+  // a_k²)
+  // <= sqrt(2 n Σd²), as a_k² <= 2 a_k b_k; the first term is exactly 0. A merge adds (m_b - m_a)² w, w = n_a n_b / n:
+  // error (4 e|Δ| + 4 e²) w. In one level of a tree Σw <= n/4, by Cauchy-Schwarz <= 2 e sqrt(n Σd²) + e² n; along a
+  // chain w <= n_b, in all <= 4 e sqrt(n Σd²) + 4 e² n. All terms are >= 0; each has at most 7 roundings of its own and
+  // those of counts, and is added in its run, twice per merge. Underflow and flushed or unread numbers move a and b by
+  // at most η + ζ, as another e would, and lose η per product and per sum.
+  [[nodiscard]] double welford_sum_error(const Group& group) const {
+    const Recurrence shape = recurrence(group.n);
+    const double e = running_mean_error(group) + (flushed_ ? eta_a_ + zeta_ : 0);
     const double n = static_cast<double>(group.n);
     const double root = std::sqrt(n * group.deviations);
-    const double direct = 2 * mean_error * std::sqrt(2.0) * root + n * mean_error * mean_error +
-                          levels * (2 * mean_error * root + n * mean_error * mean_error);
-    const double relative = gamma_factor(lane_length(group.n) + 8 * levels + 6, u_a_);
-    return direct * (1 + relative) * (1 + 8 * u_a_) + group.deviations * relative +
-           n * 2 * eta_a_ * (1 + group.largest_deviation);
-  }
-  [[nodiscard]] double lane_length(std::int64_t n) const {
-    return std::ceil(static_cast<double>(n) / static_cast<double>(claim_.group_sum.lanes));
-  }
-  [[nodiscard]] double merge_levels() const {
-    return std::ceil(std::log2(static_cast<double>(claim_.group_sum.lanes)));
+    const double chained = shape.chain > 1 ? 4 : 0;
+    const double direct = 2 * e * std::sqrt(2.0) * root + n * e * e + shape.levels * (2 * e * root + n * e * e) +
+                          chained * (e * root + n * e * e);
+    const double relative = gamma_factor(shape.run + 2 * (shape.levels + shape.chain) + 8 + shape.rounded_counts, u_a_);
+    return direct * (1 + relative) + group.deviations * relative + 8 * n * eta_a_ * (1 + relative);
   }
 
   Statistics trained(const Group& group) const {
-    Statistics s;
     if (!group.finite || group.n == 0) return unknown();
-    const double n = static_cast<double>(group.n);
+    Statistics s;
     const bool exact_sum = sums_exactly(group, group.modulus, group.grid);
     if (row_.centred) {
       s.mean_error = mean_error(group, exact_sum);
       s.difference_roundoff = u_s_;
     }
-    const bool mean_on_grid = !row_.centred || group.grid == infinity || std::fmod(group.mean, group.grid) == 0;
-    const bool exact_differences = s.mean_error == 0 && mean_on_grid && exact_sum &&
+    const bool exact_differences = s.mean_error == 0 && exact_sum && (!row_.centred || on_grid(group)) &&
                                    (group.grid == infinity || group.largest_deviation <= 0x1p24 * group.grid);
     if (exact_differences) s.difference_roundoff = 0;
+    s.nan = std::isnan(group.rstd);
     const bool n_minus_1 = row_.centred && problem_.convention.normalizing == NormalizingDivisor::n_minus_1;
-    const std::int64_t divisor = n_minus_1 ? group.n - 1 : group.n;
-    if (divisor == 0) {
+    if (n_minus_1 && group.n == 1) {
       // 0/0 where the convention says NaN (nothing to bound: NaN is demanded), a stated 0 elsewhere.
+      Statistics over_n = s;
+      Group single = group;
+      single.variance = 0;
+      spread(single, false, exact_differences, over_n);
+      s.single_error = std::max(over_n.variance.high, -over_n.variance.low);
       s.variance = {0, 0};
-      finish(group, s);
-      return s;
-    }
-    const double inflation = n / static_cast<double>(divisor);
-    if (claim_.variance == VarianceAlgorithm::one_pass && row_.centred) {
-      one_pass(group, inflation, s);
-    } else if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
-      const double t = division(divisor);
-      const double error = welford_sum_error(group, s.mean_error) / static_cast<double>(divisor) * (1 + t) +
-                           group.variance * t + 2 * eta_a_;
-      s.variance = {group.variance - error, group.variance + error};
     } else {
-      two_pass(group, divisor, inflation, exact_differences, s);
+      spread(group, n_minus_1, exact_differences, s);
+      const double sum = s.variance.high * static_cast<double>(n_minus_1 ? group.n - 1 : group.n);
+      // A merge of Welford's may multiply a square by a count before it divides by another, and a recurrence with a²
+      // (k-1)/k squares the first element.
+      const bool welford = claim_.variance == VarianceAlgorithm::welford && row_.centred;
+      const bool merges = welford && recurrence(group.n).run < static_cast<double>(group.n);
+      s.fits = sum * (merges ? static_cast<double>(group.n) : 1.0) <= 0x1p127 &&
+               (!welford || group.largest * group.largest <= 0x1p127);
     }
     finish(group, s);
     return s;
   }
 
+  [[nodiscard]] static bool on_grid(const Group& group) {
+    return group.grid == infinity || std::fmod(group.mean, group.grid) == 0;
+  }
+
+  // The interval of the computed variance over n or n-1.
+  void spread(const Group& group, bool n_minus_1, bool exact_differences, Statistics& s) const {
+    if (claim_.variance == VarianceAlgorithm::one_pass && row_.centred) {
+      one_pass(group, n_minus_1, s);
+    } else if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
+      const std::int64_t divisor = n_minus_1 ? group.n - 1 : group.n;
+      const double t = division(divisor, n_minus_1);
+      const double error =
+          welford_sum_error(group) / static_cast<double>(divisor) * (1 + t) + group.variance * t + eta_a_ + eta_s_;
+      s.variance = around(group.variance, error * slack_, error * slack_);
+    } else {
+      two_pass(group, n_minus_1, exact_differences, s);
+    }
+  }
+
   [[nodiscard]] double mean_error(const Group& group, bool exact_sum) const {
     if (claim_.variance == VarianceAlgorithm::welford) return welford_mean(group) * slack_;
     const double n = static_cast<double>(group.n);
-    const bool exact_division = group.sum == 0 || is_power_of_two(group.n) || claim_.divides_by_n;
-    if (exact_sum && exact_division && quotient_is_float32(group.sum, n) && std::fabs(group.mean) >= 0x1p-126) return 0;
     if (exact_sum && group.sum == 0) return 0;
+    if (exact_sum && divides_exactly(group.n, false) && quotient_is_float32(group.sum, n) &&
+        std::fabs(group.mean) >= 0x1p-126)
+      return 0;
     const double factor = exact_sum ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    const double t = division(group.n);
-    return (factor * group.modulus / n * (1 + t) + std::fabs(group.mean) * (t + 0x1p-100) + zeta_ + 2 * eta_a_ +
-            eta_s_ + (claim_.subnormals == Subnormals::flushed ? eta_a_ : 0)) *
+    const double t = division(group.n, false);
+    const double absolute = exact_sum ? 0 : zeta_ + (flushed_ ? eta_a_ : 0);
+    return ((factor * group.modulus / n + absolute * (1 + factor)) * (1 + t) + std::fabs(group.mean) * (t + 0x1p-100) +
+            eta_a_ + eta_s_) *
            slack_;
   }
 
-  void two_pass(const Group& group, std::int64_t divisor, double inflation, bool exact_differences,
-                Statistics& s) const {
-    const double square_grid = group.grid * group.grid;
-    const bool exact_squares = exact_differences && group.largest_deviation <= 0x1p24 * group.grid &&
-                               sums_exactly(group, group.deviations, group.grid == infinity ? infinity : square_grid);
-    const double u_q = exact_squares ? 0 : std::max(u_a_, claim_.accumulator == ScalarType::float32 ? u_s_ : 0.0);
+  void two_pass(const Group& group, bool n_minus_1, bool exact_differences, Statistics& s) const {
+    const std::int64_t divisor = n_minus_1 ? group.n - 1 : group.n;
+    const double inflation = static_cast<double>(group.n) / static_cast<double>(divisor);
+    const bool exact_squares =
+        exact_differences && sums_squares_exactly(group, group.deviations, group.largest_deviation);
+    const double u_q = exact_squares ? 0 : std::max(u_a_, u_s_);
     const double factor = exact_squares ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    double t = division(divisor);
-    const bool exact_division = claim_.divides_by_n || is_power_of_two(divisor);
-    if (exact_squares && exact_division && quotient_is_float32(group.deviations, static_cast<double>(divisor))) t = 0;
-    const double u_d = s.difference_roundoff;
+    double t = division(divisor, n_minus_1);
+    if (exact_squares && divides_exactly(divisor, n_minus_1) &&
+        quotient_is_float32(group.deviations, static_cast<double>(divisor)))
+      t = 0;
+    const bool narrows = row_.centred && u_a_ > u_s_ && !exact_differences;  // d^ into the accumulator's type
+    const double u_d = compound({s.difference_roundoff, narrows ? u_a_ : 0});
     const double relative = compound({u_d, u_d, u_q, factor, t});
     const double moved_by = inflation * s.mean_error * s.mean_error;
     const double moved = group.variance + moved_by;
-    // Underflow: of each square, and, where subnormals are flushed, of each difference (2η|d| + η² in its square).
-    double underflow = exact_squares ? 0 : inflation * eta_a_ + 2 * eta_a_ + eta_s_;
-    if (claim_.subnormals == Subnormals::flushed) {
-      const double lost = eta_s_ + zeta_;
-      underflow += 2 * lost * std::sqrt(inflation * moved) + inflation * lost * lost;
-      if (factor > 0) underflow += inflation * eta_a_;  // partial sums below the smallest normal number
+    // What is lost in absolute terms, over the divisor. In the sum: η for each square and each flushed partial sum;
+    // each difference moved by f has |Σ(d+f)² - Σd²| <= 2 f sqrt(n Σd²) + n f². Then η of the division and of
+    // narrowing.
+    double underflow = 0;
+    if (!exact_squares) {
+      const double f = (narrows ? eta_a_ : 0) + (flushed_ ? eta_s_ + zeta_ : 0);
+      underflow = (inflation * (std::max(eta_a_, eta_s_) + (flushed_ ? eta_a_ : 0)) +
+                   2 * f * std::sqrt(inflation * moved) + inflation * f * f) *
+                  (1 + relative);
     }
-    // Differences of the interval's ends are taken in double; 2^-50 keeps its rounding outside.
-    const double doubt = relative == 0 ? 0 : group.variance * 0x1p-50;
-    const double down = (group.variance * relative + underflow) * slack_ + doubt;
-    s.variance.low = std::max(0.0, group.variance - down);  // a sum of squares is never negative
-    s.variance.high = group.variance + (moved_by + moved * relative + underflow) * slack_ + doubt;
-    if (exact_squares && relative == 0) s.variance = {group.variance, group.variance};
+    if (!exact_squares || (group.variance != 0 && group.variance < 0x1p-126)) underflow += eta_a_ + eta_s_;
+    if (relative == 0 && moved_by == 0 && underflow == 0) {
+      s.variance = {group.variance, group.variance};
+      return;
+    }
+    const double down = (group.variance * relative + underflow) * slack_;
+    const double up = (moved_by + moved * relative + underflow) * slack_;
+    s.variance = around(group.variance, down, up);
+    const double base = s.variance.low;
+    s.variance.low = std::max(0.0, base);  // a sum of squares is never negative
+    // See shift(). A v^ that is read as 0 where it is subnormal lies lower by less than η_s.
+    const double unread = flushed_ ? eta_s_ : 0;
+    const double eps = problem_.convention.eps == EpsPlacement::inside ? eps_.low : 0;
+    s.moves = base - unread + eps >= 0;
+    s.moved_low = around(moved, (moved * relative + underflow) * slack_ + unread, 0).low;
   }
 
-  void one_pass(const Group& group, double inflation, Statistics& s) const {
+  // v^ = v_n^ n/(n-1), v_n = Σx²/n - μ². A kernel that subtracts first, fl(Σx²) - fl(fl(n m^) m^) or fl(S^ m^), divides
+  // afterwards: of m² it has one product's rounding more and of Σx² the division's less, or, where n is a power of two,
+  // the same; S^/n is as near to μ as δ; and its division by n or n-1 stands in place of the factor's roundings.
+  void one_pass(const Group& group, bool n_minus_1, Statistics& s) const {
     const double n = static_cast<double>(group.n);
     const double mean_square = group.squares / n;
-    const double factor = sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    const double t = division(group.n);
-    const double u = std::max(u_a_, u_s_);
     const double mu = std::fabs(group.mean);
-    const double error = mean_square * compound({u, factor, t}) +
-                         (2 * mu * s.mean_error + s.mean_error * s.mean_error) * (1 + u) + u * mu * mu + 4 * eta_a_ +
-                         eta_a_ * 2;
+    const double u = std::max(u_a_, u_s_);
+    const bool exact = s.mean_error == 0 && on_grid(group) && sums_squares_exactly(group, group.squares, group.largest);
+    const double factor = exact ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
+    const double t = exact && divides_exactly(group.n, false) && quotient_is_float32(group.squares, n)
+                         ? 0
+                         : division(group.n, false);
+    // μ² is then a multiple of the squares' grid, at most Σx²/n.
+    const double u_m = exact && is_float32(mu * mu) ? 0 : u;
+    const double relative = compound({exact ? 0 : u, factor, t});
+    const double eta = std::max(eta_a_, eta_s_);
+    // Squares (also of x read as 0), flushed partial sums; then the quotient, its narrowing, m² and the difference.
+    const double underflow = (eta + (flushed_ ? eta_a_ : 0) + zeta_ * zeta_) * (1 + relative) + 4 * eta;
+    const double error = mean_square * relative + (2 * mu * s.mean_error + s.mean_error * s.mean_error) * (1 + u) +
+                         u_m * mu * mu + underflow;
+    const double inflation = n_minus_1 ? n / (n - 1) : 1;
     const double population = group.variance / inflation;
     const double after = error + u * (population + error);
-    const double total = (after * inflation * (1 + 4 * u) + 4 * u * group.variance + 2 * eta_a_) * slack_;
-    s.variance = {group.variance - total, group.variance + total};
+    const double counts = n + 1 > exact_integers(claim_.accumulator) ? 2 : 0;
+    const double scaled =
+        std::max(n_minus_1 ? gamma_factor(2 + counts, u) : 0, division(n_minus_1 ? group.n - 1 : group.n, n_minus_1));
+    const double total = (after * inflation * (1 + scaled) + group.variance * scaled + 2 * eta) * slack_;
+    s.variance = around(group.variance, total, total);
   }
 
-  // Statistics that are handed to the kernel are exact, but for a division by an accumulated weight.
+  // Statistics that are handed to the kernel are exact, but for a division by an accumulated weight (a quotient, or a
+  // product with its rounded reciprocal) and for subnormals that are read as 0.
   Statistics given(const Group& group) const {
     Statistics s;
     s.difference_roundoff = row_.centred ? u_s_ : 0;
+    const bool weighted =
+        problem_.given == Given::running && problem_.convention.momentum == MomentumForm::accumulated_weight;
+    const double t = weighted ? gamma_factor(2, unit_float32) : 0;
+    const double mean = std::fabs(group.mean);
+    if (weighted && mean != 0) s.mean_error = (mean * t + 2 * std::max(eta_s_, eta_out_) + zeta_) * slack_;
+    if (!weighted && mean < 0x1p-126) s.mean_error = std::min(zeta_, mean);
+    s.nan = std::isnan(group.mean);
     if (problem_.given == Given::saved && problem_.convention.saved == SavedStatistic::rstd) {
+      const double r = std::fabs(group.rstd);
+      s.nan = s.nan || std::isnan(r);
       s.variance = {0, infinity};
-      s.rstd = {group.rstd, group.rstd};
+      s.rstd = {flushed_ && r < 0x1p-126 ? 0 : r, r};
+      s.rstd_error = s.rstd.high == s.rstd.low ? 0 : r;
+      s.shift = s.mean_error * r;
       return s;
     }
-    double t = 0;
-    if (problem_.given == Given::running && problem_.convention.momentum == MomentumForm::accumulated_weight) {
-      t = gamma_factor(2, unit_float32);
-      s.mean_error = (std::fabs(group.mean) * t + 2 * eta_s_) * slack_;
+    s.variance = {group.variance, group.variance};
+    if (weighted && group.variance != 0) {
+      const double error = (std::fabs(group.variance) * t + 2 * std::max(eta_s_, eta_out_) + zeta_) * slack_;
+      s.variance = around(group.variance, error, error);
     }
-    const double error = group.variance == 0 || t == 0 ? 0 : (std::fabs(group.variance) * t + 2 * eta_s_) * slack_;
-    s.variance = {group.variance - error, group.variance + error};
+    // The sign of a rounded sum is that of the sum; only one that may be flushed to 0 is in doubt.
+    const EpsPlacement placement = problem_.convention.eps;
+    const double radicand = s.variance.high + (placement == EpsPlacement::inside ? eps_.high : 0);
+    s.nan = s.nan || std::isnan(group.variance) ||
+            (placement != EpsPlacement::floor && radicand < (flushed_ ? -0x1p-126 : 0));
     finish(group, s);
     return s;
   }
@@ -357,51 +491,84 @@ class Forward {
     return s;
   }
 
-  // 1/D at one end of the variance's interval, moved outward by its own roundings. `down` is towards smaller 1/D.
+  // 1/sqrt(w), moved outward by its roundings: of the root and the quotient, or those that rsqrt_ulp counts, each at
+  // most 2 u of the exact value. `down` is towards smaller values.
+  [[nodiscard]] double inverse_root(double w, bool down) const {
+    const double sign = down ? -1 : 1;
+    if (claim_.rsqrt_ulp > 0) return (1 + sign * 2 * u_s_ * claim_.rsqrt_ulp) / std::sqrt(w);
+    return 1 / (std::sqrt(w) * (1 - sign * u_s_)) * (1 + sign * u_s_);
+  }
+
+  // 1/D at one end of the variance's interval, moved outward by its own roundings and underflow. In double u_s itself
+  // is lost in 1+u_s: the factor 2^-48 covers up to three of these, the roundings here, and the truth's low part.
   [[nodiscard]] double reciprocal(double v, double eps, bool down) const {
     const double sign = down ? 1 : -1;
-    const bool approximate = claim_.rsqrt_ulp > 0;
     const double u = u_s_;
-    const double root = approximate ? 2 * u * claim_.rsqrt_ulp + u : u;
-    double d = 0;
-    double quotient = u;
+    double r = 0;
     switch (problem_.convention.eps) {
       case EpsPlacement::inside:
-        d = std::sqrt((v + eps) * (1 + sign * (problem_.eps > 0 ? u : 0))) * (1 + sign * root);
+        r = inverse_root((v + eps) * (1 + sign * (problem_.eps > 0 ? u : 0)), down);
         break;
-      case EpsPlacement::outside:
-        d = (std::sqrt(v) * (1 + sign * root) + eps) * (1 + sign * u);
+      case EpsPlacement::outside: {
+        // With an approximate 1/sqrt the root is v/sqrt(v) or 1/(1/sqrt(v)), and rounded.
+        const double a = 2 * u * claim_.rsqrt_ulp;
+        const double root = down ? (1 + u) / std::max(0.0, 1 - a) : std::max(0.0, 1 - a) * (1 - u);
+        const double d = (v > 0 ? std::sqrt(v) * root : 0) + eps;
+        r = 1 / (d * (1 + sign * u)) * (1 - sign * u);
         break;
+      }
       case EpsPlacement::floor:
-        d = std::sqrt(std::max(v, eps)) * (1 + sign * root);
+        r = inverse_root(std::max(v, eps), down);
         break;
     }
-    if (down) return 1 / d * (1 - quotient) * (1 - 0x1p-48);
-    return d > 0 ? 1 / d * (1 + quotient) * (1 + 0x1p-48) : infinity;
+    return down ? std::max(0.0, r * (1 - 0x1p-48) - eta_s_) : r * (1 + 0x1p-48) + eta_s_;
+  }
+
+  // The largest |δ_m| r^. Two-pass with |δ_m| = s has v^ >= (v + (n/N_v) s²)(1-T) - α, and s / D of that grows with s
+  // for every placement of eps if v (1-T) - α (inside: plus eps) is not negative, so that s = δ is the worst. On a
+  // nearly constant group this is about sqrt(N_v/n) where δ times the largest r^ is δ / sqrt(eps). Where the mean is
+  // narrowed, the m^ that is subtracted in the end may differ from the one of the variance by that rounding.
+  [[nodiscard]] double shift(const Group& group, const Statistics& s) const {
+    const double apart = s.mean_error * s.rstd.high;
+    if (!s.moves) return apart;
+    const double narrowed = narrowing_ > 0 ? narrowing_ * (std::fabs(group.mean) + s.mean_error) + eta_s_ : 0;
+    const double together = s.mean_error * reciprocal(std::max(s.moved_low, 0.0), eps_.low, false);
+    return std::min(apart, together + narrowed * s.rstd.high);
   }
 
   void finish(const Group& group, Statistics& s) const {
-    const bool outside = problem_.convention.eps == EpsPlacement::outside;
+    const EpsPlacement placement = problem_.convention.eps;
     s.variance_error =
         std::isnan(group.variance) ? 0 : std::max(s.variance.high - group.variance, group.variance - s.variance.low);
+    // Read as 0 where it is subnormal and these are flushed; so is the sum with eps, which must then be normal.
+    double low = s.variance.low;
+    if (flushed_ && low > 0) low = std::max(0.0, low - eta_s_);
+    const double least = flushed_ ? eta_s_ : 0;
     // A kernel may compute a negative variance; where that can make D undefined nothing is judged.
-    const double low = problem_.convention.eps == EpsPlacement::inside ? s.variance.low : std::max(s.variance.low, 0.0);
-    const bool defined = problem_.convention.eps == EpsPlacement::inside ? low + eps_.low > 0
-                         : outside ? s.variance.low >= 0 && std::sqrt(low) + eps_.low > 0
-                                   : std::max(low, eps_.low) > 0;
+    bool defined = false;
+    if (placement == EpsPlacement::inside) {
+      defined = low + eps_.low > 0 && low + eps_.low >= least;
+    } else if (placement == EpsPlacement::outside) {
+      defined = low >= 0 && std::sqrt(low) + eps_.low > 0;
+    } else {
+      low = std::max(low, 0.0);
+      defined = std::max(low, eps_.low) > 0 && std::max(low, eps_.low) >= least;
+    }
     if (!defined || !std::isfinite(group.rstd)) {
       s.rstd = {0, infinity};
       s.rstd_error = infinity;
+      s.shift = infinity;
       return;
     }
     s.rstd = {reciprocal(s.variance.high, eps_.high, true), reciprocal(low, eps_.low, false)};
     s.rstd_error = std::max(s.rstd.high - group.rstd, group.rstd - s.rstd.low);
+    s.shift = shift(group, s);
   }
 
   void set(Role role, std::size_t at, double tolerance, double scale, bool judged) {
     if (truth_.out[role].empty()) return;
     const Exact& exact = truth_.out[role][at];
-    bounds_.scale[role][at] = std::max(scale, 0x1p-126);
+    bounds_.scale[role][at] = std::max(0x1p-126, scale);  // also where scale is NaN
     if (!judged) return;
     if (std::isnan(exact.hi)) {
       bounds_.tolerance[role][at] = 0;  // the definition says NaN for finite inputs: NaN is demanded
@@ -433,9 +600,7 @@ class Forward {
     const double products = (centred ? 1 : 0) + (problem_.gamma ? 1 : 0) + (plus_one ? 1 : 0);
     const double theta = compound({centred ? s.difference_roundoff : 0, gamma_factor(products, u_s_)});
     const double last = compound({problem_.beta || !centred ? u_s_ : 0, to_float32_});
-    const bool given_rstd = problem_.given == Given::saved && problem_.convention.saved == SavedStatistic::rstd;
-    const bool nan_demanded = std::isnan(exact.rstd.hi) || (std::isnan(exact.variance.hi) && !given_rstd);
-    const double delta = s.mean_error + (row_.centred ? 0 : zeta_);
+    const double delta = s.mean_error;
     // Systematic sums of the levels, over γ as the kernel uses it.
     double row_scale = 0, gain_square = 0, gamma_square = 0, gamma_gain = 0, gamma_deviation = 0, gamma_sum = 0,
            rounding_gain = 0, rounding_sum = 0;
@@ -453,33 +618,37 @@ class Forward {
         level_judged = false;
         return;
       }
-      if (nan_demanded) {
+      if (s.nan) {
         set(Role::y, index, 0, 0x1p-126, range);
         level_judged = false;
         return;
       }
       const double w = std::fabs(weight);
       const double y = std::fabs(truth_.out[Role::y][index].hi);
-      const double reach = std::fabs(d) + delta;  // |d^| before its rounding
+      const double reach = std::fabs(d) + delta;                   // |d^| before its rounding
+      const double scaled = std::fabs(d) * s.rstd.high + s.shift;  // |d^ r^| before theirs
       const double a = w * s.rstd.high;
-      double rounding = 0;
-      if (centred) {
-        rounding = a * reach * theta;
-      } else {
-        const double hat = a * (1 + theta);
-        const double mean = row_.centred ? std::fabs(group.mean) + delta : 0;
-        const double offset = mean * hat * (1 + u_s_) + std::fabs(beta);
-        rounding = a * reach * theta + u_s_ * (std::fabs(x) * hat + mean * hat + offset);
+      double rounding = w * scaled * theta;
+      if (!centred) {
+        const double hat = a * (1 + theta) + eta_s_;
+        const double mean_hat = row_.centred ? w * (std::fabs(group.mean) * s.rstd.high + s.shift) * (1 + theta) +
+                                                   (std::fabs(group.mean) + delta) * eta_s_
+                                             : 0;
+        const double offset = row_.centred && problem_.beta ? mean_hat * (1 + u_s_) + std::fabs(beta) : 0;
+        rounding += u_s_ * (std::fabs(x) * hat + mean_hat + offset);
       }
-      // Underflow of d r, r γ, d γ, of the difference itself, and subnormal x or γ read as 0.
-      const double flushed =
-          claim_.subnormals == Subnormals::flushed ? (a + s.rstd.high * reach) * (eta_s_ + zeta_) : 0;
-      rounding += eta_s_ * (w + reach + s.rstd.high + 2) + flushed + eta_out_;
-      const double systematic = w * (std::fabs(d) * s.rstd_error + delta * s.rstd.high);
+      // Underflow of d r, r γ, d γ (or m a, x a, b), of the difference itself, and subnormal x or γ read as 0.
+      const double unread = flushed_ ? (a + s.rstd.high * reach) * (eta_s_ + zeta_) : 0;
+      rounding += eta_s_ * (w + reach + s.rstd.high + 3) + unread + eta_out_;
+      const double systematic = w * (std::fabs(d) * s.rstd_error + s.shift);
       const double before = systematic + rounding;
       const double final_rounding = last * (y + before) + zeta_;
-      const bool product_fits = a < 0x1p127 && a * (std::fabs(group.mean) + std::fabs(x)) < 0x1p127;
-      set(Role::y, index, (before + final_rounding) * slack_, 0, range && product_fits && std::isfinite(s.rstd_error));
+      // No intermediate overflows, in whatever order the three factors are multiplied.
+      const double far = std::fabs(group.mean) + delta + std::fabs(x);
+      const bool fits = a < 0x1p127 && far < 0x1p127 && a * far + std::fabs(beta) < 0x1p127 && w * reach < 0x1p127 &&
+                        s.rstd.high * reach < 0x1p127;
+      set(Role::y, index, (before + final_rounding) * slack_, 0, range && fits && std::isfinite(s.rstd_error));
+      level_judged = level_judged && bounds_.tolerance[Role::y][index] < infinity;
       row_scale = std::max(row_scale, std::fabs(product) + std::fabs(beta));
       const double rho = rounding + final_rounding;
       gain_square += product * product;
@@ -494,17 +663,18 @@ class Forward {
       bounds_.scale[Role::y][static_cast<std::size_t>(i)] = std::max(row_scale, 0x1p-126);
     });
     if (!level_judged || gain_square == 0) return;
-    // The signed sums are rounded in double: at most n 2^-52 of the sums of their moduli, each of which is at most a
-    // product of two norms (Cauchy-Schwarz).
+    // The signed sums are rounded in double: at most (n+8) 2^-52 of the sums of their moduli (8 for the terms
+    // themselves), each of which is at most a product of two norms (Cauchy-Schwarz).
     const double n = static_cast<double>(group.n);
-    const double doubt = n * 0x1p-52 * std::sqrt(gamma_square);
+    const double doubt = (n + 8) * 0x1p-52 * std::sqrt(gamma_square);
     const double gamma_gain_bound = std::fabs(gamma_gain) + doubt * std::sqrt(gain_square);
     const double gamma_deviation_bound = std::fabs(gamma_deviation) + doubt * std::sqrt(group.deviations);
     const double gamma_sum_bound = std::fabs(gamma_sum) + doubt * std::sqrt(n);
-    const double shift = delta * s.rstd.high;
     auto& levels = bounds_.levels[static_cast<std::size_t>(q)];
-    levels.gain_bound = (s.rstd_error / group.rstd + (shift * gamma_gain_bound + rounding_gain) / gain_square) * slack_;
-    levels.offset_bound = (gamma_deviation_bound * s.rstd_error + shift * gamma_sum_bound + rounding_sum) / n * slack_;
+    levels.gain_bound =
+        (s.rstd_error / std::fabs(group.rstd) + (s.shift * gamma_gain_bound + rounding_gain) / gain_square) * slack_;
+    levels.offset_bound =
+        (gamma_deviation_bound * s.rstd_error + s.shift * gamma_sum_bound + rounding_sum) / n * slack_;
   }
 
   // The batch value of one channel's running statistics: a group for batch_norm, the average of N groups for
@@ -531,24 +701,27 @@ class Forward {
     batch.mean += std::fabs(group.mean);
     batch.mean_error += s.mean_error;
     if (group.n == 1) {
-      // Zero, or 0/0: NaN is then demanded by the truth. A two-pass variance of one value is (x - m^)², at most δ².
-      batch.variance_error += std::max(s.variance_error, s.mean_error * s.mean_error * 1.01);
+      // Zero, or 0/0: NaN is then demanded by the truth.
+      batch.variance_error += normalizes_n_minus_1 ? s.single_error : s.variance_error;
       return;
     }
     const double normalizing = normalizes_n_minus_1 ? n - 1 : n;
     const double stored = stored_n_minus_1 ? n - 1 : n;
     const double ratio = normalizing / stored;
     const double variance = group.variance * ratio;
-    // v^ n/(n-1): the factor and the product have a rounding each, in float32 at worst; none if the divisors agree.
-    const double t = ratio == 1 ? 0 : gamma_factor(2, unit_float32);
+    // v^ n/(n-1): the factor and the product have a rounding each, in float32 at worst, and two more where n and n-1
+    // are rounded; none if the divisors agree. (A kernel that divides the sum of squares anew has no more than these.)
+    const double t = ratio == 1 ? 0 : gamma_factor(n > 0x1p24 ? 4 : 2, unit_float32);
     batch.variance += variance;
-    batch.variance_error += s.variance_error * ratio * (1 + t) + variance * t + 2 * eta_s_;
+    batch.variance_error += s.variance_error * ratio * (1 + t) + variance * t + 2 * std::max(eta_s_, eta_out_);
   }
 
   // A step is keep*old + take*batch or old + take*(batch-old), in the statistics type, with weights that may be rounded
   // to float32 and a last rounding into float32: with K = (1+u)(1+u_s)³(1+u) - 1 either way errs by at most
   // K (|keep| + |take|)(|old| + |batch| + e) + take e. An average over N groups adds its sum and three roundings,
   // before the update or (when each sample's state is updated and then averaged) after it.
+  // Underflow: η for two products, a sum and a conversion, and for the sum, quotient and conversion of an average; old,
+  // batch or a weight read as 0. Where old + Σ|batch| is large the differences and sums could overflow.
   void judge_state() {
     const auto weights = update_weights(problem_.convention.momentum, problem_.momentum, problem_.step);
     const double both = std::fabs(weights.keep) + std::fabs(weights.take);
@@ -567,8 +740,8 @@ class Forward {
         const double e = error / count;
         const bool kept = !updates || batch.groups == 0;
         const double total = k * both * (old + b + e) + std::fabs(weights.take) * e +
-                             2 * parameter_roundoff_ * (old + b + e) + 4 * eta_out_;
-        set(role, c, kept ? 0 : total * slack_, old + b, batch.judged);
+                             2 * parameter_roundoff_ * (old + b + e) + 8 * eta_out_ + zeta_ * (2 + old + b + e);
+        set(role, c, kept ? 0 : total * slack_, old + b, kept || (batch.judged && old + modulus + error < 0x1p127));
       };
       judge(Role::running_mean, batch.mean, batch.mean_error);
       judge(Role::running_var, batch.variance, batch.variance_error);
@@ -576,8 +749,10 @@ class Forward {
     }
     if (!truth_.out[Role::running_weight].empty()) {
       const double value = truth_.out[Role::running_weight][0].hi;
-      set(Role::running_weight, 0, updates ? 2 * value * (unit_float32 + parameter_roundoff_) * slack_ : 0, value,
-          true);
+      const double terms = std::fabs(problem_.momentum * static_cast<double>(inputs_[Role::running_weight][0])) + 1;
+      const double total =
+          terms * compound({gamma_factor(2, unit_float32), parameter_roundoff_}) + 2 * eta_out_ + zeta_ * (1 + terms);
+      set(Role::running_weight, 0, updates ? total * slack_ : 0, value, true);
     }
   }
 
@@ -594,6 +769,7 @@ class Forward {
   double eta_a_;
   double eta_s_;
   double eta_out_;
+  bool flushed_;
   double zeta_;
   double parameter_roundoff_ = 0;
   Interval eps_;
