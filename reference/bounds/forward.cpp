@@ -326,13 +326,15 @@ class Forward {
       s.variance = {0, 0};
     } else {
       spread(group, n_minus_1, exact_differences, s);
-      const double sum = s.variance.high * static_cast<double>(n_minus_1 ? group.n - 1 : group.n);
-      // A merge of Welford's may multiply a square by a count before it divides by another, and a recurrence with a²
-      // (k-1)/k squares the first element.
-      const bool welford = claim_.variance == VarianceAlgorithm::welford && row_.centred;
-      const bool merges = welford && recurrence(group.n).run < static_cast<double>(group.n);
-      s.fits = sum * (merges ? static_cast<double>(group.n) : 1.0) <= 0x1p127 &&
-               (!welford || group.largest * group.largest <= 0x1p127);
+      s.fits = s.variance.high * static_cast<double>(n_minus_1 ? group.n - 1 : group.n) <= 0x1p127;
+    }
+    if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
+      // A merge may multiply a square by a count before it divides by another, and a recurrence with a² (k-1)/k squares
+      // the first element.
+      const bool merges = recurrence(group.n).run < static_cast<double>(group.n);
+      const double sum = s.variance.high * static_cast<double>(group.n);
+      s.fits = s.fits && sum * (merges ? static_cast<double>(group.n) : 1.0) <= 0x1p127 &&
+               group.largest * group.largest <= 0x1p127;
     }
     finish(group, s);
     return s;
@@ -423,7 +425,11 @@ class Forward {
     const double mean_square = group.squares / n;
     const double mu = std::fabs(group.mean);
     const double u = std::max(u_a_, u_s_);
-    const bool exact = s.mean_error == 0 && on_grid(group) && sums_squares_exactly(group, group.squares, group.largest);
+    // Σx² may be narrowed before it is divided. (Where it fits, so does |Σx| <= Σx²/g.)
+    const bool narrows_exactly =
+        group.grid == infinity || u == u_a_ || group.squares < 0x1p24 * group.grid * group.grid;
+    const bool exact = s.mean_error == 0 && on_grid(group) && narrows_exactly &&
+                       sums_squares_exactly(group, group.squares, group.largest);
     const double factor = exact ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
     const double t = exact && divides_exactly(group.n, false) && quotient_is_float32(group.squares, n)
                          ? 0
