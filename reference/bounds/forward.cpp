@@ -474,6 +474,8 @@ class Forward {
       return s;
     }
     s.variance = {group.variance, group.variance};
+    if (flushed_ && std::fabs(group.variance) < 0x1p-126)
+      s.variance = {std::min(0.0, group.variance), std::max(0.0, group.variance)};
     if (weighted && group.variance != 0) {
       const double error = (std::fabs(group.variance) * t + 2 * std::max(eta_s_, eta_out_) + zeta_) * slack_;
       s.variance = around(group.variance, error, error);
