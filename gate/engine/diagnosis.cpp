@@ -98,11 +98,11 @@ class Diagnosis {
     if (auto found = unwritten()) return found;
     if (suspects_.empty()) return std::nullopt;
     if (auto found = tail_not_normalized()) return found;
-    if (auto found = folded_form(true)) return found;
     // Without eps and with eps as a floor are the same unless the variance is below eps; the commoner mistake goes
     // first.
     if (auto found = eps_ignored()) return found;
     if (auto found = other_convention()) return found;
+    if (auto found = folded_form(true)) return found;
     if (auto found = other_parameters()) return found;
     if (auto found = other_statistics()) return found;
     if (auto found = samples_counted()) return found;

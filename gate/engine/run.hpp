@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,11 +34,12 @@ struct RunOptions {
   std::uint64_t seed = 1;
   int jobs = 1;
   runner::Options runner;
-  bool dry_run = false;          // plan only
-  bool shrink = true;            // the reported cases
-  int grave_cases_per_unit = 3;  // crashes and hangs, then the unit is not tried further
-  int hangs_per_kernel = 6;      // then the kernel's further units on this target are not tried
-  int shard = 0;                 // the problems with index ≡ shard modulo shard_count
+  bool dry_run = false;                      // plan only
+  bool shrink = true;                        // the reported cases
+  std::function<bool(const Unit&)> explain;  // which failures are diagnosed and shrunk; empty: all
+  int grave_cases_per_unit = 3;              // crashes and hangs, then the unit is not tried further
+  int hangs_per_kernel = 6;                  // then the kernel's further units on this target are not tried
+  int shard = 0;                             // the problems with index ≡ shard modulo shard_count
   int shard_count = 1;
   std::vector<std::string> built_in_plugins;  // need no --plugin in a replay command
 };

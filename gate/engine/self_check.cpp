@@ -81,9 +81,18 @@ SelfCheck self_check(const RunOptions& options, std::span<const MuseumPiece> mus
   museum_options.grave_cases_per_unit = 1;
   museum_options.hangs_per_kernel = 1 << 20;
   museum_options.shrink = false;
+  museum_options.explain = [&](const Unit& unit) {
+    return std::any_of(museum.begin(), museum.end(), [&](const MuseumPiece& piece) {
+      return piece.name == unit.kernel && piece.property == unit.property;
+    });
+  };
 
   SelfCheck result;
   const Gate gate = open_gate(museum_options);
+  if (gate.plugins.empty()) {
+    result.harness_errors = gate.harness_errors;
+    return result;
+  }
   const Record record = run(gate, museum_options, progress);
   result.harness_errors = record.harness_errors;
   for (const MuseumPiece& piece : museum) {

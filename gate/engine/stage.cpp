@@ -186,7 +186,9 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
   for (const auto& staged : stage.units) {
     UnitTally& tally = staged->tally;
     tally.settle();
-    if (tally.failure) {
+    if (tally.failure && options.explain && !options.explain(tally.unit)) {
+      tally.unit.finding = plain_finding(*staged->property, tally.unit, *tally.failure, options);
+    } else if (tally.failure) {
       const Unit& unit = tally.unit;
       progress.update({explained++, failures, 0, failures,
                        fmt::format("shrinking {} {} {}", unit.kernel, unit.target, unit.property)});
