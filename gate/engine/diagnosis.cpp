@@ -712,6 +712,8 @@ class Diagnosis {
         if (!covered_by(claim)) return std::nullopt;
       }
       const bool alike = every_group([&](std::int64_t group) {
+        // On (nearly) constant groups every form errs by any amount.
+        if (!(condition(group) <= 1e6)) return false;
         const double ratio =
             size_ratio(largest_error(group), largest_error(group, [&](std::size_t i) { return y[i]; }));
         return ratio >= 1.0 / 16 && ratio <= 16;
