@@ -19,7 +19,7 @@
 //             multiples exactly up to 2^53 g, and beyond that its rounding never comes back below 2^53 g.
 //  two-pass   d^ = (d - δ_m)(1+ε), |ε| <= u_d; Σ(d-δ_m)² = Σd² + n δ_m², since Σd = 0. All terms are >= 0, so
 //             V^ = (Σd² + nδ_m²)(1+Θ), |Θ| <= T = (1+u_d)² (1+u_q) (1+G) (1+t_v) - 1, plus α for underflow:
-//             v (1-T) - α <= v^ <= (v + (n/N_v) δ²)(1+T) + α. The sum is divided by N_v itself.
+//             v (1-T) - α <= v^ <= (v + (n/N_v) δ²)(1+T) + α.
 //             The square may be taken in either type, and d^ narrowed into the accumulator's before.
 //  one-pass   v^ = fl(fl(Σx²/n) - fl(m^²)): |v^ - v| <= (Σx²/n)((1+u_q)(1+G)(1+t)-1) + (2|μ|δ+δ²)(1+u_s) + μ²u_s, then
 //             the rounding of the difference, and those of n/(n-1). fl(Σx²) - fl(n m^ m^) or fl(S^ m^), divided
@@ -204,25 +204,32 @@ class Forward {
            (claim_.variance != VarianceAlgorithm::one_pass || group.squares <= 0x1p127);
   }
 
-  // Whether a divisor that the kernel computes, n or fl(n) - 1, may be rounded itself: if n is not representable.
-  [[nodiscard]] bool rounds_divisor(std::int64_t divisor, bool n_minus_1) const {
-    const std::int64_t n = n_minus_1 ? divisor + 1 : divisor;
+  // Whether n, a count that the kernel computes with, is rounded itself.
+  [[nodiscard]] bool rounds_count(std::int64_t n) const {
     return static_cast<double>(n) > exact_integers(claim_.accumulator) && !is_power_of_two(n);
   }
 
-  // (1+t) of a division; see "mean" above.
-  [[nodiscard]] double division(std::int64_t divisor, bool n_minus_1) const {
-    double k = claim_.divides_by_n ? 1 : 2;
-    if (rounds_divisor(divisor, n_minus_1))
-      k += n_minus_1 ? 2 : 1;
-    else if (is_power_of_two(divisor))
-      k = 0;
+  // Whether a quotient by n is exact if it is representable.
+  [[nodiscard]] bool divides_exactly(std::int64_t n) const {
+    return is_power_of_two(n) || (claim_.divides_by_n && !rounds_count(n));
+  }
+
+  // (1+t) of a division by n; see "mean" above.
+  [[nodiscard]] double division(std::int64_t n) const {
+    const double k = is_power_of_two(n) ? 0 : (claim_.divides_by_n ? 1 : 2) + (rounds_count(n) ? 1 : 0);
     return compound({gamma_factor(k, u_a_), narrowing_});
   }
 
-  // Whether a quotient is exact if it is representable.
-  [[nodiscard]] bool divides_exactly(std::int64_t divisor, bool n_minus_1) const {
-    return (is_power_of_two(divisor) || claim_.divides_by_n) && !rounds_divisor(divisor, n_minus_1);
+  // (1+t) of n/(n-1), in either type: n, fl(n) - 1, the quotient and the product.
+  [[nodiscard]] double correction(std::int64_t n) const {
+    return gamma_factor(rounds_count(n) ? 4 : 2, std::max(u_a_, u_s_));
+  }
+
+  // (1+t) of a division by n-1, whether it is one, a product with 1/(n-1) or (divides_by_n speaks of means only), or a
+  // division by n and a product with n/(n-1).
+  [[nodiscard]] double division_by_n_minus_1(std::int64_t n) const {
+    const double direct = compound({gamma_factor(rounds_count(n) ? 4 : 2, u_a_), narrowing_});
+    return std::max(direct, compound({division(n), correction(n)}));
   }
 
   [[nodiscard]] bool sums_exactly(const Group& group, double modulus, double grid) const {
@@ -350,7 +357,7 @@ class Forward {
       one_pass(group, n_minus_1, s);
     } else if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
       const std::int64_t divisor = n_minus_1 ? group.n - 1 : group.n;
-      const double t = division(divisor, n_minus_1);
+      const double t = n_minus_1 ? division_by_n_minus_1(group.n) : division(group.n);
       const double error =
           welford_sum_error(group) / static_cast<double>(divisor) * (1 + t) + group.variance * t + eta_a_ + eta_s_;
       s.variance = around(group.variance, error * slack_, error * slack_);
@@ -363,11 +370,10 @@ class Forward {
     if (claim_.variance == VarianceAlgorithm::welford) return welford_mean(group) * slack_;
     const double n = static_cast<double>(group.n);
     if (exact_sum && group.sum == 0) return 0;
-    if (exact_sum && divides_exactly(group.n, false) && quotient_is_float32(group.sum, n) &&
-        std::fabs(group.mean) >= 0x1p-126)
+    if (exact_sum && divides_exactly(group.n) && quotient_is_float32(group.sum, n) && std::fabs(group.mean) >= 0x1p-126)
       return 0;
     const double factor = exact_sum ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    const double t = division(group.n, false);
+    const double t = division(group.n);
     const double absolute = exact_sum ? 0 : zeta_ + (flushed_ ? eta_a_ : 0);
     return ((factor * group.modulus / n + absolute * (1 + factor)) * (1 + t) + std::fabs(group.mean) * (t + 0x1p-100) +
             eta_a_ + eta_s_) *
@@ -381,9 +387,9 @@ class Forward {
         exact_differences && sums_squares_exactly(group, group.deviations, group.largest_deviation);
     const double u_q = exact_squares ? 0 : std::max(u_a_, u_s_);
     const double factor = exact_squares ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    double t = division(divisor, n_minus_1);
-    if (exact_squares && divides_exactly(divisor, n_minus_1) &&
-        quotient_is_float32(group.deviations, static_cast<double>(divisor)))
+    double t = n_minus_1 ? division_by_n_minus_1(group.n) : division(group.n);
+    if (exact_squares && !n_minus_1 && divides_exactly(group.n) &&
+        quotient_is_float32(group.deviations, static_cast<double>(group.n)))
       t = 0;
     const bool narrows = row_.centred && u_a_ > u_s_ && !exact_differences;  // d^ into the accumulator's type
     const double u_d = compound({s.difference_roundoff, narrows ? u_a_ : 0});
@@ -431,9 +437,7 @@ class Forward {
     const bool exact = s.mean_error == 0 && on_grid(group) && narrows_exactly &&
                        sums_squares_exactly(group, group.squares, group.largest);
     const double factor = exact ? 0 : sum_factor(claim_.group_sum, group.n, claim_.accumulator);
-    const double t = exact && divides_exactly(group.n, false) && quotient_is_float32(group.squares, n)
-                         ? 0
-                         : division(group.n, false);
+    const double t = exact && divides_exactly(group.n) && quotient_is_float32(group.squares, n) ? 0 : division(group.n);
     // μ² is then a multiple of the squares' grid, at most Σx²/n.
     const double u_m = exact && is_float32(mu * mu) ? 0 : u;
     const double relative = compound({exact ? 0 : u, factor, t});
@@ -445,9 +449,7 @@ class Forward {
     const double inflation = n_minus_1 ? n / (n - 1) : 1;
     const double population = group.variance / inflation;
     const double after = error + u * (population + error);
-    const double counts = n + 1 > exact_integers(claim_.accumulator) ? 2 : 0;
-    const double scaled =
-        std::max(n_minus_1 ? gamma_factor(2 + counts, u) : 0, division(n_minus_1 ? group.n - 1 : group.n, n_minus_1));
+    const double scaled = n_minus_1 ? division_by_n_minus_1(group.n) : division(group.n);
     const double total = (after * inflation * (1 + scaled) + group.variance * scaled + 2 * eta) * slack_;
     s.variance = around(group.variance, total, total);
   }

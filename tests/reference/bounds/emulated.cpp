@@ -122,6 +122,12 @@ class Kernel {
     return claim_.divides_by_n ? value / static_cast<A>(n) : value * (A(1) / static_cast<A>(n));
   }
 
+  // A sum of squares over n or n-1.
+  S over(A squares, std::int64_t divisor, std::int64_t n) const {
+    if (divisor == n || !style_.bessel_factor) return static_cast<S>(divided(squares, divisor));
+    return static_cast<S>(divided(squares, n)) * (static_cast<S>(n) / static_cast<S>(divisor));
+  }
+
   // The square of a difference on its way into a sum, in either type.
   A add_square(A s, S d) const {
     if constexpr (sizeof(A) > sizeof(S)) {
@@ -173,7 +179,7 @@ class Kernel {
     if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
       const auto w = welford(x);
       result.mean = static_cast<S>(w.mean);
-      result.variance = static_cast<S>(divided(w.squares, divisor));
+      result.variance = over(w.squares, divisor, n);
       return result;
     }
     const A s = row_.centred ? sum(n, [&](A t, std::int64_t i) { return t + static_cast<A>(at(i)); }) : A(0);
@@ -194,7 +200,7 @@ class Kernel {
       return result;
     }
     const A squares = sum(n, [&](A t, std::int64_t i) { return add_square(t, static_cast<S>(at(i)) - result.mean); });
-    result.variance = static_cast<S>(divided(squares, divisor));
+    result.variance = over(squares, divisor, n);
     return result;
   }
 
@@ -474,6 +480,7 @@ Style draw_style(Draw& draw, const Claim& claim) {
   style.product = static_cast<int>(draw.below(3));
   style.root_direction = static_cast<int>(draw.below(3)) - 1;
   style.other_variance = draw.one_in(2);
+  style.bessel_factor = draw.one_in(2);
   style.other_update = draw.one_in(2);
   style.update_then_mean = draw.one_in(2);
   style.clamp = draw.one_in(2);
@@ -484,14 +491,15 @@ Style draw_style(Draw& draw, const Claim& claim) {
 std::string describe(const Claim& claim, const Style& style) {
   return fmt::format(
       "accumulator float{} statistics float{} variance {} form {} sum {}/{}/{} across {}/{}/{} rsqrt {} flushed {} "
-      "divides {} | contract {} product {} direction {} other_variance {} other_update {} update_then_mean {} clamp {} "
+      "divides {} | contract {} product {} direction {} other_variance {} bessel {} other_update {} update_then_mean "
+      "{} clamp {} "
       "narrow {}",
       claim.accumulator == ScalarType::float32 ? 32 : 64, claim.statistics == ScalarType::float32 ? 32 : 64,
       static_cast<int>(claim.variance), static_cast<int>(claim.form), static_cast<int>(claim.group_sum.order),
       claim.group_sum.lanes, claim.group_sum.block, static_cast<int>(claim.across_groups.order),
       claim.across_groups.lanes, claim.across_groups.block, claim.rsqrt_ulp, claim.subnormals == Subnormals::flushed,
-      claim.divides_by_n, style.contract, style.product, style.root_direction, style.other_variance, style.other_update,
-      style.update_then_mean, style.clamp, style.narrow_squares);
+      claim.divides_by_n, style.contract, style.product, style.root_direction, style.other_variance,
+      style.bessel_factor, style.other_update, style.update_then_mean, style.clamp, style.narrow_squares);
 }
 
 }  // namespace normgate::emulated

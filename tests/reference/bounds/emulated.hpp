@@ -18,6 +18,7 @@ struct Style {
   int product = 0;                // which two of the three factors meet first
   int root_direction = 0;         // of an approximate 1/sqrt: -1 and 1 err as far as rsqrt_ulp allows, 0 rounds
   bool other_variance = false;    // one-pass: (Σx² - S m)/n; Welford: a² (k-1)/k
+  bool bessel_factor = false;     // over n-1 as over n times n/(n-1)
   bool other_update = false;      // old + take (batch - old) in place of keep old + take batch
   bool update_then_mean = false;  // instance_norm: every sample updates, then the states are averaged
   bool clamp = false;             // negative variances become 0
