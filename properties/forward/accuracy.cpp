@@ -1,5 +1,6 @@
 // Every element of y lies within the bound that follows from the claim and this very input (reference/bounds: the
 // derivation stands there). Preconditions: none on the data; elements whose bound is infinite are counted, not judged.
+#include "properties/corpus/corpus.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -131,6 +132,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   }
   add_counts(planner, planner.primary());
+  add_corpus(planner, subject);
   return planner.take();
 }
 

@@ -1,5 +1,6 @@
 // The saved mean and statistic lie within their bounds, as the declared convention defines them: the reciprocal
 // standard deviation 1/D (with its eps), or the normalizing variance (without). Precondition: the kernel can save them.
+#include "properties/corpus/corpus.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -31,6 +32,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       planner.add(recipe);
       ++i;
     }
+  add_corpus(planner, subject);
   return planner.take();
 }
 

@@ -6,6 +6,7 @@
 // bound.
 #include <fmt/format.h>
 
+#include "properties/corpus/corpus.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -59,6 +60,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     empty.running = true;
     planner.add(empty);
   }
+  add_corpus(planner, subject);
   return planner.take();
 }
 

@@ -1,0 +1,107 @@
+// Plans: the coverage that they guarantee, and that they are functions of variant, effort, seed and capabilities.
+#include "properties/generators/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+runner::KernelInfo kernel_of(Variant variant) {
+  runner::KernelInfo kernel;
+  kernel.name = "test/kernel";
+  kernel.variant = variant;
+  kernel.phases = {Phase::forward_training, Phase::forward_inference};
+  const auto bit = [](Role role) { return std::uint64_t{1} << index_of(role); };
+  auto& training = kernel.roles[static_cast<std::size_t>(Phase::forward_training)];
+  training.supported = bit(Role::gamma) | bit(Role::beta) | bit(Role::mean) | bit(Role::stat) |
+                       bit(Role::running_mean) | bit(Role::running_var) | bit(Role::running_weight);
+  kernel.roles[static_cast<std::size_t>(Phase::forward_inference)] = training;
+  kernel.conventions = {Convention{}};
+  kernel.channels_last = kernel.padded = kernel.strided = kernel.mixed = kernel.in_place = true;
+  return kernel;
+}
+
+class Plans : public testing::TestWithParam<Variant> {};
+
+TEST_P(Plans, AccuracyMeetsEveryResidueOfSixtyFourWithALargeMean) {
+  const auto kernel = kernel_of(GetParam());
+  const Convention convention{};
+  const Subject subject{row_of(GetParam()), Phase::forward_training, kernel, convention};
+  std::set<std::int64_t> residues;
+  std::set<std::int64_t> lengths;
+  std::set<std::pair<bool, bool>> subsets_at_1024;
+  for (const Problem& problem : accuracy.plan(subject, Effort::quick, 1)) {
+    ASSERT_EQ(check(problem), "") << print(problem);
+    lengths.insert(group_size(problem));
+    if (problem.kappa >= 30 && problem.profile == Profile::conditioned) residues.insert(group_size(problem) % 64);
+    if (group_size(problem) == 1024) subsets_at_1024.insert({problem.gamma, problem.beta});
+  }
+  EXPECT_EQ(residues.size(), 64U);
+  EXPECT_EQ(subsets_at_1024.size(), 4U);
+  for (const std::int64_t length : {1, 2, 3, 255, 256, 257, 769, 1023, 1025, 2050, 4097, 5003, 65545})
+    EXPECT_TRUE(lengths.contains(length)) << length;
+}
+
+TEST_P(Plans, DependOnSeedAndEffortAndNothingElse) {
+  const auto kernel = kernel_of(GetParam());
+  auto other = kernel;
+  other.name = "test/other";
+  other.claim.variance = VarianceAlgorithm::one_pass;
+  const Convention convention{};
+  for (const Phase phase : kernel.phases) {
+    const Subject subject{row_of(GetParam()), phase, kernel, convention};
+    const Subject same{row_of(GetParam()), phase, other, convention};
+    for (const Property* property : property_list()) {
+      if (!property->applies(subject) || !property->applies(same)) continue;
+      const auto plan = property->plan(subject, Effort::quick, 3);
+      EXPECT_FALSE(plan.empty()) << property->name;
+      EXPECT_TRUE(plan == property->plan(same, Effort::quick, 3)) << property->name;
+      EXPECT_FALSE(plan == property->plan(subject, Effort::quick, 4)) << property->name;
+    }
+  }
+}
+
+TEST_P(Plans, StayInsideWhatAKernelClaims) {
+  auto kernel = kernel_of(GetParam());
+  kernel.channels_last = kernel.padded = kernel.strided = kernel.mixed = kernel.in_place = false;
+  for (auto& roles : kernel.roles) roles = {};
+  const Convention convention{};
+  const Subject subject{row_of(GetParam()), Phase::forward_training, kernel, convention};
+  for (const Property* property : property_list()) {
+    if (!property->applies(subject)) continue;
+    for (const Problem& problem : property->plan(subject, Effort::quick, 1)) {
+      EXPECT_EQ(check(problem), "") << print(problem);
+      EXPECT_FALSE(problem.gamma || problem.beta || problem.saved || problem.running || problem.in_place)
+          << print(problem);
+      EXPECT_TRUE(problem.layout == PerRole<Layout>{}) << print(problem);
+      // Rows lie contiguous in memory for a kernel that claims no other layout.
+      if (row_of(GetParam()).reduced == AxisSet{Axis::g, Axis::k}) {
+        EXPECT_EQ(problem.shape[3], 1) << print(problem);
+      }
+    }
+  }
+}
+
+TEST_P(Plans, ShapesHaveTheGroupsThatTheyAreAskedFor) {
+  const auto& row = row_of(GetParam());
+  for (const std::int64_t length : {1, 2, 7, 60, 64, 1000})
+    for (std::uint64_t choice = 0; choice < 70000; choice += 613) {
+      Problem problem;
+      problem.variant = GetParam();
+      problem.shape = shape_with(row, length, 5, choice);
+      EXPECT_EQ(group_size(problem), length);
+      EXPECT_GE(group_count(problem), 5);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Plans,
+                         testing::Values(Variant::batch_norm, Variant::layer_norm, Variant::group_norm,
+                                         Variant::instance_norm, Variant::rms_norm),
+                         [](const auto& info) { return std::string(row_of(info.param).name); });
+
+}  // namespace
+}  // namespace normgate
