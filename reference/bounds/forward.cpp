@@ -232,6 +232,14 @@ class Forward {
     return std::max(direct, compound({division(n), correction(n)}));
   }
 
+  // What such a division can lose to underflow: the quotient and its narrowing, scaled by n/(n-1), and the product.
+  [[nodiscard]] double division_underflow(std::int64_t n, bool n_minus_1) const {
+    const double eta = eta_a_ + eta_s_;
+    if (!n_minus_1) return eta;
+    const double inflation = static_cast<double>(n) / static_cast<double>(n - 1);
+    return inflation * eta * (1 + correction(n)) + std::max(eta_a_, eta_s_);
+  }
+
   [[nodiscard]] bool sums_exactly(const Group& group, double modulus, double grid) const {
     return claim_.variance != VarianceAlgorithm::welford && group.finite && grid >= 0x1p-126 &&
            (grid == infinity || modulus < exact_integers(claim_.accumulator) * grid);
@@ -358,8 +366,8 @@ class Forward {
     } else if (claim_.variance == VarianceAlgorithm::welford && row_.centred) {
       const std::int64_t divisor = n_minus_1 ? group.n - 1 : group.n;
       const double t = n_minus_1 ? division_by_n_minus_1(group.n) : division(group.n);
-      const double error =
-          welford_sum_error(group) / static_cast<double>(divisor) * (1 + t) + group.variance * t + eta_a_ + eta_s_;
+      const double error = welford_sum_error(group) / static_cast<double>(divisor) * (1 + t) + group.variance * t +
+                           division_underflow(group.n, n_minus_1);
       s.variance = around(group.variance, error * slack_, error * slack_);
     } else {
       two_pass(group, n_minus_1, exact_differences, s);
@@ -406,7 +414,8 @@ class Forward {
                    2 * f * std::sqrt(inflation * moved) + inflation * f * f) *
                   (1 + relative);
     }
-    if (!exact_squares || (group.variance != 0 && group.variance < 0x1p-126)) underflow += eta_a_ + eta_s_;
+    if (!exact_squares || (group.variance != 0 && group.variance < 0x1p-126))
+      underflow += division_underflow(group.n, n_minus_1);
     if (relative == 0 && moved_by == 0 && underflow == 0) {
       s.variance = {group.variance, group.variance};
       return;
@@ -450,7 +459,8 @@ class Forward {
     const double population = group.variance / inflation;
     const double after = error + u * (population + error);
     const double scaled = n_minus_1 ? division_by_n_minus_1(group.n) : division(group.n);
-    const double total = (after * inflation * (1 + scaled) + group.variance * scaled + 2 * eta) * slack_;
+    const double total =
+        (after * inflation * (1 + scaled) + group.variance * scaled + division_underflow(group.n, n_minus_1)) * slack_;
     s.variance = around(group.variance, total, total);
   }
 
