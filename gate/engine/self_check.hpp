@@ -41,6 +41,7 @@ struct LoadingResult {
 };
 
 struct SelfCheck {
+  bool whole = true;  // false: --kernel selected a part of the museum, so that one side of it may be empty
   std::vector<PieceResult> pieces;
   std::vector<SoundResult> sound;
   std::vector<LoadingResult> loading;

@@ -2,6 +2,7 @@
 // line here.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <exception>
 #include <new>
@@ -24,6 +25,16 @@ int main(int argc, char** argv) {
   verbs::add_replay(command, exit_code);
   verbs::add_self_check(command, exit_code);
   verbs::add_doctor(command, exit_code);
+  // CLI11 would only say that a verb is missing.
+  const auto verbs_known = command.get_subcommands([](CLI::App*) { return true; });
+  const bool known = argc < 2 || argv[1][0] == '-' ||
+                     std::any_of(verbs_known.begin(), verbs_known.end(),
+                                 [&](const CLI::App* verb) { return verb->get_name() == argv[1]; });
+  if (!known) {
+    fmt::print(stderr, "normgate: there is no verb '{}'; right is check, list, replay, self-check or doctor\n",
+               argv[1]);
+    return verbs::exit_usage;
+  }
   try {
     command.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -24,13 +24,20 @@ void add_selection(CLI::App& verb, CommonOptions& options) {
       ->allow_extra_args(false);
 }
 
+// CLI11's own range checks print their limits with six decimals.
+std::string seconds_in_a_day(const std::string& text) {
+  double value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value > 0 && value <= 86400) return {};
+  return fmt::format("'{}' is not a number of seconds above 0 and at most 86400", text);
+}
+
 void add_runner_options(CLI::App& verb, CommonOptions& options) {
   verb.add_option("--timeout", options.run.runner.cpu_seconds, "seconds of a worker's processor time for one call")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_in_a_day);
   verb.add_option("--wall-timeout", options.run.runner.wall_seconds, "seconds by the clock for one call")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_in_a_day);
   verb.add_flag("--in-process", options.run.runner.in_process,
                 "run the plugin in this process, for a debugger: nothing is contained");
   verb.add_option("--worker", options.run.runner.worker_path, "the worker executable")->type_name("FILE")->group("");

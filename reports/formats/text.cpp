@@ -216,6 +216,12 @@ std::string not_claimed(const Record& record) {
   return fmt::format("not claimed, not tested: {}\n\n", clean_line(fmt::format("{}", fmt::join(texts, "; "))));
 }
 
+// Rounded down: a share of 0.9999997 is inside the bound and must not read as 1.
+std::string share_text(double share) {
+  if (share < 1) share = std::floor(share * 1e4) / 1e4;
+  return fmt::format("{:.4g}", share);
+}
+
 std::string last_line(const Record& record) {
   std::set<std::pair<std::string, std::string>> kernels;
   std::set<std::string> targets;
@@ -243,7 +249,7 @@ std::string last_line(const Record& record) {
       count(static_cast<std::int64_t>(targets.size()), "target"),
       count(static_cast<std::int64_t>(record.units.size()), "unit"), count(cases, "case"), count(elements, "element"));
   if (worst != nullptr) {
-    result += fmt::format(", worst share of the bound {:.3g} ({} on {}: {})", worst->worst.share_of_bound,
+    result += fmt::format(", worst share of the bound {} ({} on {}: {})", share_text(worst->worst.share_of_bound),
                           display_name(record, worst->plugin, worst->kernel), worst->target, worst->worst.problem);
   }
   result +=
