@@ -7,9 +7,8 @@
 // G: sum_factor, |Σ^ - Σ| <= G Σ|terms|. η: underflow of one operation; ζ: what reading a subnormal input as 0 costs.
 //
 //  mean       S^ = Σx + e, |e| <= G Σ|x|. Dividing by n is k roundings: 0 if n is a power of two, 1 if the kernel
-//  claims
-//             to divide, else 2 (1/n and the product; one more where n itself is rounded), and one more into a narrower
-//             statistics type: factor 1+t, t = (1+u_a)^k (1+u_s) - 1.
+//             claims to divide, else 2 (1/n and the product), one more where n itself is rounded, and one more into a
+//             narrower statistics type: factor 1+t, t = (1+u_a)^k (1+u_s) - 1.
 //             |m^ - μ| <= (G Σ|x| / n + a (1+G)) (1+t) + |μ| t + η_a + η_s =: δ, with a = ζ, and η_a for flushed
 //             partial sums: n additions lose at most η_a each, and what is lost is one more term of the sum.
 //  exactness  If all x are multiples of a grid g and Σ|x| < 2^p g, every partial sum in any order is exact: G = 0. If
@@ -30,8 +29,7 @@
 //             undefined, nothing is judged.
 //  centred    P = γ d r: |P^ - P| <= |γ| (|d| |r^-r| + δ r^ + (|d|+δ) r^ θ), θ from one rounding of the difference, one
 //             or two products and 1+w; then one rounding of P + β, one into float32 if the statistics type is wider.
-//             Where two-pass computes v^ with the same m^, a large δ_m comes with a large r^'s denominator: see
-//             shift().
+//             Where two-pass computes v^ with the same m^, a large δ_m makes r^ small: see shift().
 //  folded     a = γ r, b = β - m a, y = x a + b: u_s (|x a| + |μ a| + |b|) in place of the rounding of the difference.
 //
 //  levels     e = γ d Δr - γ δ_m r^ + (element roundings ρ). With g = γ d r: Σ e g / Σ g² is at most
@@ -222,7 +220,8 @@ class Forward {
 
   // (1+t) of n/(n-1), in either type: n, fl(n) - 1, the quotient and the product.
   [[nodiscard]] double correction(std::int64_t n) const {
-    return gamma_factor(rounds_count(n) ? 4 : 2, std::max(u_a_, u_s_));
+    const double u = std::max(u_a_, u_s_);
+    return gamma_factor(static_cast<double>(n) * u > 1 ? 4 : 2, u);
   }
 
   // (1+t) of a division by n-1, whether it is one, a product with 1/(n-1) or (divides_by_n speaks of means only), or a
@@ -299,13 +298,12 @@ class Forward {
   }
 
   // Σd² = Σ_k a_k b_k, a_k = x_k - μ_{k-1}, b_k = x_k - μ_k = a_k (k-1)/k >= 0 in product. With running means' errors
-  // at most e, |a^b^ - ab| <= (2 e |a| + e²)(1 + 4u) + 4u ab (the form a² (k-1)/k has 6u); Σ_{k>=2} |a_k| <= sqrt(n Σ
-  // a_k²)
-  // <= sqrt(2 n Σd²), as a_k² <= 2 a_k b_k; the first term is exactly 0. A merge adds (m_b - m_a)² w, w = n_a n_b / n:
-  // error (4 e|Δ| + 4 e²) w. In one level of a tree Σw <= n/4, by Cauchy-Schwarz <= 2 e sqrt(n Σd²) + e² n; along a
-  // chain w <= n_b, in all <= 4 e sqrt(n Σd²) + 4 e² n. All terms are >= 0; each has at most 7 roundings of its own and
-  // those of counts, and is added in its run, twice per merge. Underflow and flushed or unread numbers move a and b by
-  // at most η + ζ, as another e would, and lose η per product and per sum.
+  // at most e, |a^b^ - ab| <= (2 e |a| + e²)(1 + 4u) + 4u ab (the form a² (k-1)/k has 6u); the first term is exactly 0;
+  // Σ_{k>=2} |a_k| <= sqrt(n Σ a_k²) <= sqrt(2 n Σd²), as a_k² <= 2 a_k b_k. A merge adds (m_b - m_a)² w, w = n_a
+  // n_b/n: error (4 e|Δ| + 4 e²) w. In one level of a tree Σw <= n/4, by Cauchy-Schwarz <= 2 e sqrt(n Σd²) + e² n;
+  // along a chain w <= n_b, in all <= 4 e sqrt(n Σd²) + 4 e² n. All terms are >= 0; each has at most 7 roundings of its
+  // own and those of counts, and is added in its run, twice per merge. Underflow and flushed or unread numbers move a
+  // and b by at most η + ζ, as another e would, and lose η per product and per sum.
   [[nodiscard]] double welford_sum_error(const Group& group) const {
     const Recurrence shape = recurrence(group.n);
     const double e = running_mean_error(group) + (flushed_ ? eta_a_ + zeta_ : 0);
