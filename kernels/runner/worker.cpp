@@ -323,7 +323,8 @@ struct Worker::Implementation {
       tensor.filling = words.filling;
       tensor.poison = words.poison;
       const std::vector<float>& values = call.inputs[role];
-      const Placement placement{problem.fence, problem.misalign, kernel.alignment, kernel.over_read_bytes};
+      const std::int64_t misalign = problem.misalign + problem.skew * static_cast<std::int64_t>(index_of(role));
+      const Placement placement{problem.fence, misalign, kernel.alignment, kernel.over_read_bytes};
       tensor.slot = arena.acquire(bytes_needed(tensor.bytes, placement), tensor.write);
       if (tensor.slot == nullptr) {
         give_back(laid);

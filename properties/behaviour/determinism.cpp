@@ -43,8 +43,11 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   Problem other_plan = other_data;
   other_plan.eps = 2 * c.problem().eps + 1;
   const auto same = call_of(c.problem(), c.inputs(), subject);
-  return {call_of(other_data, make_inputs(other_data), subject), same,
-          call_of(other_plan, make_inputs(other_plan), subject), same, same};
+  std::vector<runner::Call> result{call_of(other_data, make_inputs(other_data), subject), same,
+                                   call_of(other_plan, make_inputs(other_plan), subject), same, same};
+  // Counters and pools in a kernel run over some time.
+  if (element_count(c.problem().shape) <= 8) result.resize(300, same);
+  return result;
 }
 
 Judgement judge(const Case& c, const Subject&, std::span<const runner::Outcome> outcomes, Bench&) {
@@ -52,7 +55,8 @@ Judgement judge(const Case& c, const Subject&, std::span<const runner::Outcome> 
   const auto roles = written(c.problem(), forward_roles);
   judge_equal(c, outcomes[3].outputs, outcomes[1].outputs, roles, nullptr, "on the plan of a call with other data",
               judgement);
-  judge_equal(c, outcomes[3].outputs, outcomes[4].outputs, roles, nullptr, "when called again", judgement);
+  for (std::size_t again = 4; again < outcomes.size() && !judgement.violation; ++again)
+    judge_equal(c, outcomes[3].outputs, outcomes[again].outputs, roles, nullptr, "when called again", judgement);
   return judgement;
 }
 

@@ -21,7 +21,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   }
   // Extents of 1 make strides ambiguous; all extents different make a mixed-up pair visible.
   for (const Shape& shape :
-       {Shape{2, 1, 3, 1}, Shape{1, 1, 5, 7}, Shape{3, 2, 5, 7}, Shape{2, 4, 3, 6}, Shape{5, 1, 1, 9}}) {
+       {Shape{2, 1, 3, 1}, Shape{1, 1, 5, 7}, Shape{3, 2, 5, 7}, Shape{2, 4, 3, 6}, Shape{5, 1, 1, 9},
+        Shape{3, 1, 9, 3}, Shape{3, 1, 17, 3}, Shape{2, 1, 33, 4}, Shape{2, 2, 33, 3}, Shape{3, 16, 2, 5}}) {
     Problem p;
     p.shape = shape;
     p.saved = p.running = true;
@@ -43,6 +44,12 @@ std::vector<Problem> variations(const Problem& problem, const Subject& subject) 
   constexpr std::array reversed{Axis::s, Axis::k, Axis::g, Axis::n};
   add([](Problem& p) { p.in_place = true; });
   add([](Problem& p) { p.misalign = 1; });
+  add([](Problem& p) { p.skew = 1; });
+  add([](Problem& p) { p.skew = 3, p.misalign = 2; });
+  constexpr std::array samples_innermost{Axis::s, Axis::k, Axis::g, Axis::n};
+  add([&](Problem& p) { p.layout[Role::x].order = samples_innermost; });
+  constexpr std::array channels_outermost{Axis::k, Axis::n, Axis::s, Axis::g};
+  add([&](Problem& p) { p.layout[Role::x].order = p.layout[Role::y].order = channels_outermost; });
   add([](Problem& p) { p.misalign = 3, p.fence = Fence::left; });
   add([&](Problem& p) { p.layout[Role::x].order = p.layout[Role::y].order = channels_last; });
   add([](Problem& p) { p.layout[Role::x].pad = p.layout[Role::y].pad = 5; });

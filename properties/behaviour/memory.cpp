@@ -30,6 +30,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     Problem p;
     p.shape = shape_with(subject.row, 37 + misalign, 3, static_cast<std::uint64_t>(misalign));
     p.misalign = misalign;
+    p.skew = misalign % 4;
     p.fence = misalign % 2 == 0 ? Fence::right : Fence::left;
     p.saved = p.running = true;
     planner.add(p);
@@ -40,7 +41,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     p.running = true;
     planner.add(p);
   }
-  for (const std::int64_t rows : {49, 130, 300}) {
+  for (const std::int64_t rows : {49, 130, 300, 1025}) {
     Problem p;
     p.shape = shape_with(subject.row, 9, rows, 0);
     p.saved = true;

@@ -26,7 +26,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     recipe.length = length;
     recipe.groups = 2 + static_cast<std::int64_t>(i % 6);
     recipe.kappa = i % 2 == 0 ? 1 : 30;
-    recipe.running = false;
+    recipe.running = 0;
     planner.add(recipe);
     ++i;
   }
@@ -34,7 +34,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     Recipe recipe;
     recipe.length = 24;
     recipe.groups = groups;
-    recipe.running = false;
+    recipe.running = 0;
     planner.add(recipe);
   }
   return planner.take();

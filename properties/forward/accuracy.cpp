@@ -13,7 +13,7 @@ bool applies(const Subject&) { return true; }
 // Each length meets a large |mean|/sigma (the mean's error, one-pass variance), a small one with another scale and
 // power-of-two offsets of it, and one of the other profiles; options are drawn.
 void add_lengths(Planner& planner, std::int64_t most) {
-  constexpr std::array profiles{Profile::needle, Profile::outlier_channels, Profile::near_constant,
+  constexpr std::array profiles{Profile::drift, Profile::outlier_channels, Profile::near_constant,
                                 Profile::parameter_rounding, Profile::exact_sum};
   constexpr std::array large_kappas{100.0, 1e3, 1e4, 30.0, 3e5};
   constexpr std::array small_kappas{1.0, 0.0, 3.0, 10.0};
@@ -38,13 +38,23 @@ void add_lengths(Planner& planner, std::int64_t most) {
     other.level = 3;
     other.layouts = i % 3 == 0;
     planner.add(other);
+    if (length > 68) {
+      // A lost element shows most where it is all that the group has.
+      Recipe needle;
+      needle.length = length;
+      needle.profile = Profile::needle;
+      planner.add(needle);
+    }
     ++i;
   }
 }
 
-// Fast paths are chosen by size and by what is absent: every subset of gamma and beta at the sizes that have one.
+// Fast paths are chosen by size and by what is absent: every subset of gamma and beta at sizes that have one.
 void add_subsets(Planner& planner) {
-  for (const std::int64_t length : {4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 2048, 4096})
+  const std::vector<std::int64_t> lengths =
+      planner.primary() ? std::vector<std::int64_t>{4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096}
+                        : std::vector<std::int64_t>{512, 768, 1024};
+  for (const std::int64_t length : lengths)
     for (const int subset : {0, 1, 2, 3}) {
       Recipe recipe;
       recipe.length = length;
@@ -52,54 +62,9 @@ void add_subsets(Planner& planner) {
       recipe.gamma = subset & 1;
       recipe.beta = subset >> 1;
       recipe.kappa = 2;
-      recipe.saved = subset % 2 == 0;
+      recipe.layouts = !planner.primary();
       planner.add(recipe);
     }
-}
-
-// Counts of groups around numbers of cores, blocks of rows and 16-bit indices.
-void add_counts(Planner& planner, bool many) {
-  for (const auto& [length, groups] : {std::pair<std::int64_t, std::int64_t>{3, 49},
-                                       {8, 65},
-                                       {1, 257},
-                                       {5, 128},
-                                       {20, 33},
-                                       {33, 17},
-                                       {7, 1025},
-                                       {64, 100},
-                                       {2, 5000}}) {
-    Recipe recipe;
-    recipe.length = length;
-    recipe.groups = groups;
-    recipe.kappa = 3;
-    planner.add(recipe);
-  }
-  if (!many) return;
-  Recipe recipe;
-  recipe.length = 3;
-  recipe.groups = 65536 + 7;
-  recipe.kappa = 3;
-  planner.add(recipe);
-}
-
-// Shapes in which extents that a kernel may mix up all differ, or are 1.
-void add_shapes(Planner& planner) {
-  for (const Shape& shape :
-       {Shape{1024, 1, 2, 1}, Shape{64, 1, 96, 1}, Shape{2, 1, 3, 16}, Shape{2, 2, 3, 7}, Shape{3, 4, 5, 1},
-        Shape{1, 1, 65, 100}, Shape{2, 1, 127, 9}, Shape{1, 6, 1, 35}, Shape{2, 3, 4, 5}, Shape{1, 8, 4, 35},
-        Shape{4, 1, 32, 1}, Shape{2, 16, 3, 9}, Shape{1, 1, 1, 1}, Shape{1, 1, 8, 1}}) {
-    for (const Profile profile : {Profile::conditioned, Profile::outlier_channels}) {
-      Problem problem;
-      problem.shape = shape;
-      problem.profile = profile;
-      problem.kappa = 5;
-      problem.saved = problem.running = true;
-      problem.given = profile == Profile::conditioned ? Given::running : Given::saved;
-      planner.add(problem);
-      problem.layout[Role::x].order = problem.layout[Role::y].order = {Axis::n, Axis::s, Axis::g, Axis::k};
-      planner.add(problem);
-    }
-  }
 }
 
 void add_threads(Planner& planner) {
@@ -119,10 +84,11 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   Planner planner(subject, effort, seed, "accuracy");
   const std::int64_t most = effort == Effort::quick ? 8200 : 70000;
   for (std::int64_t round = 0; round < planner.by_effort(1, 3, 12); ++round) add_lengths(planner, most);
-  if (planner.primary()) {
-    add_subsets(planner);
-    add_shapes(planner);
-    if (subject.kernel.max_threads > 1) add_threads(planner);
+  add_subsets(planner);
+  planner.add_shapes({Profile::conditioned, Profile::outlier_channels});
+  planner.add_counts();
+  if (subject.kernel.max_threads > 1) add_threads(planner);
+  if (planner.primary())
     for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
       Recipe recipe;
       recipe.length = length;
@@ -130,8 +96,6 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.kappa = 20;
       planner.add(recipe);
     }
-  }
-  add_counts(planner, planner.primary());
   add_corpus(planner, subject);
   return planner.take();
 }

@@ -31,7 +31,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
         Recipe recipe;
         recipe.length = lengths[(i + i / lengths.size()) % lengths.size()];
         recipe.profile = profile;
-        recipe.kappa = i % 3 == 0 ? 1000 : 1;
+        recipe.kappa = i % 5 == 4 && profile == Profile::constant ? 0 : i % 3 == 0 ? 1000 : 1;
         recipe.eps = static_cast<double>(eps);
         planner.add(recipe);
         ++i;
@@ -39,7 +39,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   // A variance of eps' own order, a tenth and ten times of it: sqrt(v+eps), sqrt(v)+eps, sqrt(max(v,eps)), sqrt(v) and
   // sqrt(v+1e-5) all differ. 2^-10 squared is 9.5e-7: just below a clamp at 1e-6.
   for (std::int64_t round = 0; round < planner.by_effort(2, 4, 8); ++round)
-    for (const std::int32_t scale : {0, -3, 5, -10, -15, -25})
+    for (const std::int32_t scale : {0, -3, 5, -10, -15, -25, -35, -45, -60})
       for (const double ratio : {1.0, 0.0625, 16.0, 0x1p-20}) {
         if (!planner.primary() && ratio != 1.0) continue;
         Recipe recipe;

@@ -33,7 +33,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
         recipe.profile = Profile::exact;
         recipe.level = level;
         recipe.eps = *eps;
-        recipe.running = false;
+        recipe.running = 0;
         planner.add(recipe);
       }
   return planner.take();

@@ -21,9 +21,10 @@ bool applies(const Subject& subject) { return subject.phase == Phase::forward_tr
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "gain_and_offset");
-  auto lengths = planner.lengths(4100, 2);
+  auto lengths = planner.lengths(8200, 2);
   if (planner.primary()) {
     lengths.push_back(16384);
+    lengths.push_back(65536 + 9);
     if (effort != Effort::quick) lengths.push_back(1 << 17);
     if (effort == Effort::thorough) lengths.push_back(1 << 20);
   }

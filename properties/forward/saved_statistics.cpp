@@ -28,10 +28,13 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.profile = profiles[i % profiles.size()];
       recipe.kappa = kappas[(i + i / profiles.size()) % kappas.size()];
       recipe.scale = scales[i % scales.size()];
+      recipe.saved = 1;
       recipe.layouts = i % 4 == 3;
       planner.add(recipe);
       ++i;
     }
+  planner.add_shapes({Profile::conditioned});
+  planner.add_counts();
   add_corpus(planner, subject);
   return planner.take();
 }

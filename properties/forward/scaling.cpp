@@ -29,7 +29,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     recipe.kappa = i % 2 == 0 ? 1 : 50;
     constexpr std::array eps_values{1e-5F, 1e-3F, 0.5F};
     recipe.eps = static_cast<double>(eps_values[i % eps_values.size()]);
-    recipe.running = false;
+    recipe.running = 0;
     planner.add(recipe);
     ++i;
   }

@@ -24,11 +24,13 @@ bool applies(const Subject&) { return true; }
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "special_values");
   for (std::int64_t round = 0; round < planner.by_effort(2, 2, 8); ++round)
-    for (const std::int64_t length : planner.lengths(2100, 4)) {
+    for (const std::int64_t length : planner.lengths(8200, 4)) {
       Recipe recipe;
       recipe.length = length;
       recipe.groups = 2 + length % 4;
       recipe.profile = Profile::special;
+      // The first step of a cumulative average may well ignore the old state: its weight is 0.
+      recipe.step = 2 + length % 3;
       planner.add(recipe);
     }
   return planner.take();
@@ -96,9 +98,21 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   const bool stated = groups.size() == 1 && convention.single != SingleCount::nan;
   const bool normalizing_stated = stated && row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
   const bool stored_stated = stated && convention.stored == StoredDivisor::n_minus_1;
+  const auto given = [&](std::int64_t q) {
+    Dependency result;
+    if (problem.given == Given::saved) {
+      if (row.centred) result.add(inputs[Role::mean][static_cast<std::size_t>(q)]);
+      result.add(inputs[Role::stat][static_cast<std::size_t>(q)]);
+    } else if (problem.given == Given::running) {
+      const auto channel = static_cast<std::size_t>(dense_index(problem.shape, row.running, groups.origin(q)));
+      result.add(inputs[Role::running_mean][channel]);
+      result.add(inputs[Role::running_var][channel]);
+    }
+    return result;
+  };
   std::vector<Dependency> of_channel(training && problem.running ? outputs[Role::running_var].size() : 0);
   for (std::int64_t q = 0; q < groups.count(); ++q) {
-    Dependency group;
+    Dependency group = given(q);
     if (training)
       groups.for_each(q,
                       [&](std::int64_t i, const Shape&) { group.add(inputs[Role::x][static_cast<std::size_t>(i)]); });
@@ -118,8 +132,11 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
       of_channel[static_cast<std::size_t>(dense_index(problem.shape, row.running, groups.origin(q)))].add(group);
   }
   for (std::size_t channel = 0; channel < of_channel.size(); ++channel)
-    for (const Role role : {Role::running_mean, Role::running_var})
-      demand(role, channel, role == Role::running_var && stored_stated ? Dependency{} : of_channel[channel]);
+    for (const Role role : {Role::running_mean, Role::running_var}) {
+      Dependency depends = role == Role::running_var && stored_stated ? Dependency{} : of_channel[channel];
+      depends.add(inputs[role][channel]);
+      demand(role, channel, depends);
+    }
   return judgement;
 }
 

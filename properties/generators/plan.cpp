@@ -11,6 +11,8 @@ namespace {
 // eps is never only the default; 0 only for data with a variance. All are float32 values.
 constexpr std::array<float, 8> eps_values{1e-5F, 1e-3F, 1e-6F, 0.1F, 1e-12F, 1.0F, 1e-8F, 0x1p-40F};
 // Both weights of a step are exact for 0.25, neither for 0.1; 0.5 hides a reversed momentum and is left out.
+// Steps beyond any table or cap of a kernel.
+constexpr std::array<std::int64_t, 12> step_values{1, 2, 3, 4, 5, 7, 17, 33, 129, 257, 1000, 70000};
 constexpr std::array<float, 6> momentum_values{0.1F, 0.9F, 0.25F, 0.99F, 0.75F, 0.3F};
 
 std::uint64_t splitmix(std::uint64_t& state) {  // Steele, Lea & Flood 2014
@@ -34,11 +36,15 @@ T drawn(const rc::Gen<T>& gen, std::uint64_t key) {
   return gen(rc::Random(key), size).value();
 }
 
+// The default, channels last, or any of the 24 orders; dense, padded or spread.
 Layout drawn_layout(std::uint32_t choice) {
   Layout layout;
-  if ((choice & 1U) != 0) layout.order = {Axis::n, Axis::s, Axis::g, Axis::k};
-  if ((choice & 6U) == 2U) layout.pad = 1 + (choice >> 8U) % 9;
-  if ((choice & 6U) == 4U) layout.step = 2 + (choice >> 8U) % 2;
+  if (choice % 3 == 1) layout.order = {Axis::n, Axis::s, Axis::g, Axis::k};
+  if (choice % 3 == 2)
+    for (std::uint32_t i = (choice >> 4U) % 24; i > 0; --i)
+      std::next_permutation(layout.order.begin(), layout.order.end());
+  if ((choice >> 12U) % 4 == 1) layout.pad = 1 + (choice >> 16U) % 9;
+  if ((choice >> 12U) % 4 == 2) layout.step = 2 + (choice >> 16U) % 2;
   return layout;
 }
 
@@ -67,7 +73,8 @@ void restrict_layout(Layout& layout, bool tensor, const runner::KernelInfo& kern
   if (kernel.strided) return;
   layout.step = 1;
   if (!tensor || !kernel.padded) layout.pad = 0;
-  if (!tensor || !kernel.channels_last) layout.order = Layout{}.order;
+  constexpr std::array channels_last{Axis::n, Axis::s, Axis::g, Axis::k};
+  if (layout.order != Layout{}.order) layout.order = tensor && kernel.channels_last ? channels_last : Layout{}.order;
 }
 
 }  // namespace
@@ -113,7 +120,7 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   }
   if (!kernel.mixed || problem.in_place) problem.layout[Role::y] = problem.layout[Role::x];
   problem.threads = std::min(problem.threads, kernel.max_threads);
-  if (kernel.alignment > 4) problem.misalign = 0;
+  if (kernel.alignment > 4) problem.misalign = problem.skew = 0;
   return problem;
 }
 
@@ -126,9 +133,12 @@ Shape shape_with(const VariantRow& row, std::int64_t length, std::int64_t groups
     if (row.reduced.has(a)) reduced[reduced_count++] = a;
   std::int64_t outer = 1;
   if (reduced_count > 1) {
-    constexpr std::array<std::int64_t, 5> divisors{1, 2, 3, 4, 5};
-    const std::int64_t wanted = divisors[choice % divisors.size()];
-    if (length % wanted == 0) outer = wanted;
+    // Any divisor up to 64, and from time to time the length itself.
+    std::array<std::int64_t, 64> divisors{};
+    std::size_t count = 0;
+    for (std::int64_t d = 1; d <= 64; ++d)
+      if (length % d == 0) divisors[count++] = d;
+    outer = divisors[choice % count];
     if (choice % 7 == 6 && length > 0) outer = length;
     shape[reduced[0]] = outer;
   }
@@ -174,13 +184,19 @@ std::vector<std::int64_t> Planner::lengths(std::int64_t most, std::int64_t one_i
   if (effort_ == Effort::thorough) dense = 300;
   std::vector<std::int64_t> all;
   for (std::int64_t n = 1; n <= dense; ++n) all.push_back(n);
-  for (const std::int64_t n :
-       {96, 100, 192, 320, 384, 385, 640, 768, 769, 1000, 1216, 1536, 2050, 2432, 3072, 3584, 5003})
+  for (const std::int64_t n : {96,   98,   100,  147,  153,  192,  320,  384,  385,  392,  640,  768,  769,  896,
+                               1000, 1216, 1280, 1536, 1568, 1600, 2050, 2304, 2432, 2560, 3072, 3584, 5003, 5120})
     if (n > dense) all.push_back(n);
   for (std::int64_t power = 64; power <= (std::int64_t{1} << 20); power *= 2)
     for (const std::int64_t n : {power - 1, power, power + 1})
       if (n > dense) all.push_back(n);
+  // Between them any length: some of each octave, as the seed says.
+  std::uint64_t state = state_;
+  for (std::int64_t octave = 128; octave < 65536; octave *= 2)
+    for (std::int64_t i = by_effort(2, 6, 20); i > 0; --i)
+      all.push_back(octave + static_cast<std::int64_t>(splitmix(state) % static_cast<std::uint64_t>(octave)));
   std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   // Other conventions than the first change formulas, not access: a few lengths of each kind do.
   if (!primary()) one_in = std::max<std::int64_t>(one_in, 11);
   std::vector<std::int64_t> result;
@@ -207,7 +223,11 @@ void Planner::add(const Recipe& recipe) {
   p.eps = recipe.eps >= 0 ? recipe.eps : static_cast<double>(eps_values[d.eps % eps_values.size()]);
   p.momentum = recipe.momentum >= 0 ? recipe.momentum
                                     : static_cast<double>(momentum_values[d.momentum % momentum_values.size()]);
-  p.step = recipe.step > 0 ? recipe.step : 1 + static_cast<std::int64_t>(d.step % 5);
+  p.step = recipe.step > 0 ? recipe.step : step_values[d.step % step_values.size()];
+  // With a variance, eps may be absent.
+  const bool varies = recipe.profile == Profile::conditioned || recipe.profile == Profile::outlier_channels ||
+                      recipe.profile == Profile::needle || recipe.profile == Profile::drift;
+  if (recipe.eps < 0 && recipe.length > 1 && varies && (d.eps >> 8U) % 8 == 0) p.eps = 0;
   if (recipe.profile == Profile::parameter_rounding) {
     // Values that float32 does not have, as frameworks pass them.
     constexpr std::array<double, 4> decimals{1e-5, 1e-3, 1e-12, 0.3};
@@ -216,11 +236,14 @@ void Planner::add(const Recipe& recipe) {
   }
   p.gamma = recipe.gamma >= 0 ? recipe.gamma != 0 : d.affine % 4 != 0;
   p.beta = recipe.beta >= 0 ? recipe.beta != 0 : (d.affine >> 4U) % 4 != 0;
-  p.saved = recipe.saved;
-  p.running = recipe.running;
+  p.saved = recipe.saved >= 0 ? recipe.saved != 0 : (d.affine >> 12U) % 3 != 0;
+  p.running = recipe.running >= 0 ? recipe.running != 0 : (d.affine >> 16U) % 3 != 0;
   p.given = (d.affine >> 8U) % 3 == 0 ? Given::saved : Given::running;
   if (subject_.phase == Phase::forward_training) p.given = Given::none;
-  p.threads = recipe.threads;
+  constexpr std::array<std::int32_t, 5> thread_counts{2, 3, 4, 8, 64};
+  p.threads = recipe.threads > 0  ? recipe.threads
+              : d.places % 4 != 0 ? 1
+                                  : thread_counts[(d.places >> 4U) % thread_counts.size()];
   if (recipe.layouts) {
     p.layout[Role::x] = drawn_layout(d.layouts);
     p.layout[Role::y] = (d.layouts & 64U) != 0 ? drawn_layout(d.places) : p.layout[Role::x];
@@ -230,6 +253,7 @@ void Planner::add(const Recipe& recipe) {
     p.in_place = d.places % 3 == 0;
     p.fence = d.fence % 2 == 0 ? Fence::right : Fence::left;
     p.misalign = (d.fence >> 4U) % 3 == 0 ? static_cast<std::int32_t>((d.fence >> 8U) % 16) : 0;
+    p.skew = (d.fence >> 12U) % 3 == 0 ? static_cast<std::int32_t>(1 + (d.fence >> 16U) % 3) : 0;
   }
   add(p);
 }
@@ -238,6 +262,56 @@ void Planner::add(Problem problem) {
   if (problem.key == 0) problem.key = splitmix(state_) >> 16U;
   problem = inside_claim(std::move(problem), subject_);
   if (check(problem).empty()) problems_.push_back(std::move(problem));
+}
+
+void Planner::add_counts() {
+  const auto add_one = [&](std::int64_t length, std::int64_t groups) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = groups;
+    recipe.kappa = 3;
+    add(recipe);
+  };
+  for (const auto& [length, groups] : {std::pair<std::int64_t, std::int64_t>{4, 9},
+                                       {3, 49},
+                                       {8, 65},
+                                       {1, 257},
+                                       {5, 128},
+                                       {20, 33},
+                                       {33, 17},
+                                       {64, 100},
+                                       {128, 9}})
+    add_one(length, groups);
+  if (!primary()) return;
+  for (const auto& [length, groups] :
+       {std::pair<std::int64_t, std::int64_t>{7, 1025}, {2, 5000}, {768, 11}, {256, 17}, {129, 130}, {512, 129}})
+    add_one(length, groups);
+  add_one(3, 65536 + 7);
+}
+
+void Planner::add_shapes(const std::vector<Profile>& profiles) {
+  std::vector<Shape> shapes{{1024, 1, 2, 1}, {64, 1, 96, 1}, {2, 1, 3, 16}, {2, 2, 3, 7}, {3, 4, 5, 1},
+                            {1, 1, 65, 100}, {2, 1, 127, 9}, {1, 6, 1, 35}, {2, 3, 4, 5}, {1, 8, 4, 35},
+                            {4, 1, 32, 1},   {2, 16, 3, 9},  {1, 1, 1, 1},  {1, 1, 8, 1}, {7, 1, 3, 9},
+                            {9, 2, 2, 3},    {17, 1, 5, 3},  {7, 1, 2, 49}, {2, 2, 8, 9}, {2, 3, 9, 7},
+                            {1, 2, 17, 7},   {2, 32, 2, 49}, {3, 2, 32, 4}};
+  if (effort_ != Effort::quick) shapes.push_back({8, 1, 32, 784});
+  if (!primary()) shapes = {{2, 1, 3, 16}, {3, 4, 5, 1}, {7, 1, 17, 9}, {2, 2, 8, 9}, {1, 1, 768, 1}};
+  std::size_t i = 0;
+  for (const Shape& shape : shapes)
+    for (const Profile profile : profiles) {
+      Problem problem;
+      problem.shape = shape;
+      problem.profile = profile;
+      problem.kappa = 5;
+      problem.saved = problem.running = true;
+      problem.given = i % 2 == 0 ? Given::running : Given::saved;
+      problem.in_place = i % 3 == 0;
+      add(problem);
+      problem.layout[Role::x].order = problem.layout[Role::y].order = {Axis::n, Axis::s, Axis::g, Axis::k};
+      add(problem);
+      ++i;
+    }
 }
 
 }  // namespace normgate

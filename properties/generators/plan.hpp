@@ -26,9 +26,9 @@ struct Recipe {
   std::int64_t step = 0;  // 0: drawn
   int gamma = -1;         // < 0: drawn
   int beta = -1;
-  bool saved = true;         // where the kernel can
-  bool running = true;       // where the kernel can
-  std::int32_t threads = 1;  // as far as the kernel can
+  int saved = -1;  // 1: where the kernel can; < 0: drawn, present in two of three
+  int running = -1;
+  std::int32_t threads = 0;  // as far as the kernel can; 0: drawn, mostly 1
   bool layouts = false;      // draw layouts, fences and misalignment
 };
 
@@ -47,6 +47,11 @@ class Planner {
   // their neighbours, and the sizes at which kernels change path in practice. `one_in` thins the list, beginning at a
   // place that depends on the property, so that properties together meet lengths that each alone leaves out.
   [[nodiscard]] std::vector<std::int64_t> lengths(std::int64_t most, std::int64_t one_in = 1) const;
+  // Families that a property may add to its own: numbers of groups around cores, blocks of rows and 16-bit indices;
+  // and shapes in which extents that a kernel may mix up all differ, are 1, or are all large, in two layouts.
+  void add_counts();
+  void add_shapes(const std::vector<Profile>& profiles);
+
   // quick, standard or thorough's value.
   [[nodiscard]] std::int64_t by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const;
   // Whether this convention is the first that the kernel lists: only then the whole plan is tried.

@@ -63,6 +63,7 @@ std::vector<Problem> smaller(const Problem& problem) {
     p.layout = defaults().layout;
     p.in_place = false;
     p.misalign = 0;
+    p.skew = 0;
     p.fence = Fence::right;
     p.threads = 1;
   };
@@ -83,6 +84,7 @@ std::vector<Problem> smaller(const Problem& problem) {
   add([](Problem& p) { p.gamma = false; });
   add([](Problem& p) { p.in_place = false; });
   add([](Problem& p) { p.misalign = 0; });
+  add([](Problem& p) { p.skew = 0; });
   add([](Problem& p) { p.fence = Fence::right; });
   add([](Problem& p) { p.threads = 1; });
   for (std::size_t role = 0; role < role_count; ++role) {

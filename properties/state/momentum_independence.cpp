@@ -19,6 +19,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     Recipe recipe;
     recipe.length = length;
     recipe.kappa = i % 2 == 0 ? 1 : 10;
+    recipe.running = 1;
     recipe.momentum = static_cast<double>(i % 2 == 0 ? 0.9F : 0.1F);
     planner.add(recipe);
     ++i;

@@ -42,8 +42,9 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.scale = i % 4 == 3 ? 3 : 0;
       recipe.momentum = static_cast<double>(momenta[(i + static_cast<std::size_t>(round)) % momenta.size()]);
       recipe.eps = static_cast<double>(eps_values[i % eps_values.size()]);
-      recipe.step = 1 + static_cast<std::int64_t>(i % 4);
+      recipe.step = std::array<std::int64_t, 7>{1, 2, 3, 4, 17, 257, 70000}[i % 7];
       if (i % 6 == 5) recipe.profile = Profile::parameter_rounding;
+      recipe.running = 1;
       recipe.layouts = i % 5 == 4;
       planner.add(recipe);
       ++i;
@@ -53,6 +54,22 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   two.shape = {2, 1, 3, 16};
   two.running = two.saved = true;
   planner.add(two);
+  // More channels and samples than a block, a lane count or a cap; the state as a layer begins, 0 and 1, and all 0.
+  planner.add_shapes({Profile::conditioned});
+  for (const std::int64_t groups : {9, 17, 33, 65, 129, 257}) {
+    Recipe recipe;
+    recipe.length = 6;
+    recipe.groups = groups;
+    recipe.running = 1;
+    planner.add(recipe);
+  }
+  for (const float variance : {1.0F, 0.0F}) {
+    Problem initial = two;
+    initial.step = 1;
+    initial.values[Role::running_mean] = {0, 0, 0};
+    initial.values[Role::running_var] = {variance, variance, variance};
+    planner.add(initial);
+  }
   // Empty batches.
   for (const Shape& shape : {Shape{0, 1, 5, 9}, Shape{3, 1, 4, 0}}) {
     Problem empty;

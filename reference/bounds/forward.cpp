@@ -467,6 +467,8 @@ class Forward {
   Statistics given(const Group& group) const {
     Statistics s;
     s.difference_roundoff = row_.centred ? u_s_ : 0;
+    // What follows from an infinite statistic is a matter of extended reals, not of rounding.
+    if (std::isinf(group.mean) || std::isinf(group.variance) || std::isinf(group.rstd)) return unknown();
     const bool weighted =
         problem_.given == Given::running && problem_.convention.momentum == MomentumForm::accumulated_weight;
     const double t = weighted ? gamma_factor(2, unit_float32) : 0;

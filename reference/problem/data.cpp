@@ -152,6 +152,7 @@ double centre_of(const Setting& setting, std::int64_t q) {
     case Profile::outlier_channels:
     case Profile::parameter_rounding:
     case Profile::special:
+    case Profile::drift:
       return sign(words.w[0]) * kappa * (1 + fraction(words.w[1]) / 8);
     case Profile::needle:
       return 0;
@@ -222,6 +223,15 @@ constexpr std::uint64_t x_stream = static_cast<std::uint64_t>(Role::x);
 std::vector<float> make_conditioned(const Setting& setting) {
   return fill(setting, [&](const Place& place) {
     return static_cast<float>((place.centre + normal_like(setting.key, x_stream, place.index)) * setting.unit);
+  });
+}
+
+// A ramp through the group, so that the means of its parts differ: what a merge of partial statistics must account for.
+std::vector<float> make_drift(const Setting& setting) {
+  const double m = static_cast<double>(setting.m);
+  return fill(setting, [&](const Place& place) {
+    const double ramp = 6 * (2 * static_cast<double>(place.position) + 1 - m) / m;
+    return static_cast<float>((place.centre + ramp + normal_like(setting.key, x_stream, place.index)) * setting.unit);
   });
 }
 
@@ -360,13 +370,26 @@ std::vector<float> make_exact(const Setting& setting) {
   });
 }
 
+// Pairs c ± a in either of two orders, as the key says: neighbours with random signs, or all c + a in the first half of
+// the group and all c - a in the second, so that its parts have other means than the whole. An odd group has its
+// unpaired c at a drawn place: a kernel that loses the last element must not lose a deviation of 0.
 std::vector<float> make_exact_sum(const Setting& setting) {
   constexpr std::int64_t most_pairs = std::int64_t{1} << 22U;
+  const Words whole = random_words(setting.key, stream_of(Purpose::whole, Role::x), 2);
+  const bool halves = (whole.w[0] & 1U) != 0;
+  const bool odd = setting.m % 2 != 0;
+  const std::int64_t unpaired = odd ? static_cast<std::int64_t>(whole.w[1]) % setting.m : setting.m;
+  const std::int64_t pairs = setting.m / 2;
   return fill(setting, [&](const Place& place) {
-    if (is_unpaired(setting, place) || place.position / 2 >= most_pairs) return static_cast<float>(place.centre);
-    const std::uint32_t word = pair_word(setting, place);
+    if (place.position == unpaired) return static_cast<float>(place.centre);
+    const std::int64_t position = place.position - (place.position > unpaired ? 1 : 0);
+    const std::int64_t pair = halves ? position % pairs : position / 2;
+    if (pair >= most_pairs) return static_cast<float>(place.centre);
+    const auto index = static_cast<std::uint64_t>(place.group * pairs + pair);
+    const std::uint32_t word = random_words(setting.key, stream_of(Purpose::pair, Role::x), index).w[0];
     const std::uint32_t size = 1 + (word >> 1U) % static_cast<std::uint32_t>(setting.amplitude);
-    return static_cast<float>(place.centre + size * pair_sign(word, place.position));
+    const double direction = halves ? (position < pairs ? 1 : -1) : pair_sign(word, position);
+    return static_cast<float>(place.centre + size * direction);
   });
 }
 
@@ -375,6 +398,8 @@ std::vector<float> make_x(const Setting& setting) {
     case Profile::conditioned:
     case Profile::parameter_rounding:
       return make_conditioned(setting);
+    case Profile::drift:
+      return make_drift(setting);
     case Profile::outlier_channels:
       return make_outlier_channels(setting);
     case Profile::near_constant:
@@ -439,6 +464,15 @@ double weight_of(const Setting& setting) {
   return static_cast<double>(static_cast<float>(1 + 19 * fraction(words.w[0])));
 }
 
+// In the special profile one given or old statistic in eight is NaN or infinite, one in sixteen zero.
+std::optional<float> special_statistic(const Setting& setting, Role role, std::size_t index) {
+  if (setting.problem.profile != Profile::special) return std::nullopt;
+  const Words words = random_words(setting.key, stream_of(Purpose::sprinkle, role), index);
+  if (words.w[0] % 16 < 2) return special_value(words.w[1]);
+  if (words.w[0] % 16 == 2) return 0.0F;
+  return std::nullopt;
+}
+
 // A mean that inference is given (near the data) or the old state of training (away from them).
 std::vector<float> make_mean(const Setting& setting, Role role) {
   const AxisSet axes = axes_of(role, setting.row);
@@ -466,6 +500,7 @@ std::vector<float> make_mean(const Setting& setting, Role role) {
       }
     }
     result[i] = static_cast<float>(value * weight);
+    if (const auto special = special_statistic(setting, role, i)) result[i] = *special;
   }
   return result;
 }
@@ -491,6 +526,7 @@ std::vector<float> make_spread(const Setting& setting, Role role) {
                          : (0.25 + 7.75 * fraction(words.w[0])) * setting.unit * setting.unit;
     }
     result[i] = static_cast<float>(value * weight);
+    if (const auto special = special_statistic(setting, role, i)) result[i] = *special;
   }
   return result;
 }

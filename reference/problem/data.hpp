@@ -15,6 +15,7 @@ namespace normgate {
 //
 //   conditioned         x = 2^scale·(c + z), c = ±kappa·(1 … 1.125)
 //   parameter_rounding  the same; the problem carries an eps or momentum that is no float32
+//   drift               conditioned, plus a ramp from -6 to 6 through the group
 //   outlier_channels    the same, times 64 in one of 16 channels (g,k), and in one at least
 //   near_constant       a float of ±2^scale·max(kappa,1)·(1 … 2), plus 0 to 3 of its ulps
 //   constant            the float of ±2^scale·kappa·1234.567·(1 … 2) in the whole group
@@ -22,13 +23,14 @@ namespace normgate {
 //   last
 //                       or the last but one, at a multiple of 4, 8 or 16 ± 1, or anywhere
 //   special             conditioned; about half of the groups (one at least, and not all of several) hold one to three
-//                       NaN, +Inf or -Inf, the others ±0 and subnormals; one problem in eight a NaN in gamma or beta
+//                       NaN, +Inf or -Inf, the others ±0 and subnormals; one problem in eight a NaN in gamma or beta;
+//                       one given or old statistic in eight NaN or infinite, one in sixteen 0
 //   exact               c ± level, c an integer in ±8 (0 where the row is not centred): mean c and variance level² to
 //   the
 //                       bit where m is even; the last element of an odd group is c. scale and kappa do not count
 //   exact_sum           pairs c ± a, |c| <= 4, a from 1 to at most 1+level, so small that Σ|x| and Σ(x-c)² are below
-//   2^24;
-//                       the last element of an odd group is c. scale and kappa do not count
+//                       2^24, neighbours or in opposite halves of the group; the unpaired element of an odd group is c,
+//                       at a drawn place. scale and kappa do not count
 //
 // gamma is ±(1.25 … 4), one in 16 of more than eight channels zero or 2^-20; beta is ±(0.5 … 8). In exact both are
 // integers of ±(2 … 9), in exact_sum powers of two. The old state of a training is away from the data: a mean of

@@ -116,9 +116,9 @@ std::string hexfloat(double value) {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> profile_names{
-    "conditioned",       "exact", "exact_sum", "needle", "special", "near_constant", "constant", "outlier_channels",
-    "parameter_rounding"};
+constexpr std::array<std::string_view, 10> profile_names{
+    "conditioned",        "exact", "exact_sum", "needle", "special", "near_constant", "constant", "outlier_channels",
+    "parameter_rounding", "drift"};
 constexpr std::array<std::string_view, 3> given_names{"none", "running", "saved"};
 constexpr std::array<std::string_view, 2> fence_names{"right", "left"};
 constexpr std::array<std::string_view, 2> bool_names{"0", "1"};
@@ -330,6 +330,7 @@ const std::vector<Field>& fields() {
     list.push_back(integer<&Problem::level>("level"));
     list.push_back(choice<&Problem::fence>("fence", fence_names));
     list.push_back(integer<&Problem::misalign>("misalign"));
+    list.push_back(integer<&Problem::skew>("skew"));
     list.push_back(integer<&Problem::threads>("threads"));
     list.push_back({"values", print_values, parse_values});
     list.push_back({"key", [](const Problem& problem) { return fmt::format("{:#x}", problem.key); }, parse_key});

@@ -144,6 +144,8 @@ std::string check_dials(const Problem& problem) {
     return wrong("scale", fmt::format("{}", problem.scale), "an exponent from -60 to 60");
   if (problem.level < 1 || problem.level > 31 || problem.level % 2 == 0)
     return wrong("level", fmt::format("{}", problem.level), "an odd integer from 1 to 31");
+  if (problem.skew < 0 || problem.skew > 3)
+    return wrong("skew", fmt::format("{}", problem.skew), "from 0 to 3 elements");
   if (problem.misalign < 0 || problem.misalign > 63)
     return wrong("misalign", fmt::format("{}", problem.misalign), "from 0 to 63 elements");
   if (problem.threads < 1 || problem.threads > 256)

@@ -46,7 +46,8 @@ enum class Profile : std::int32_t {
   near_constant,
   constant,
   outlier_channels,
-  parameter_rounding
+  parameter_rounding,
+  drift
 };
 
 // Statistics that an inference phase is given.
@@ -77,6 +78,7 @@ struct Problem {
   std::int32_t level = 1;  // profile exact and exact_sum: an odd size of the integers
   Fence fence = Fence::right;
   std::int32_t misalign = 0;  // elements that data are moved off the fence's alignment
+  std::int32_t skew = 0;      // further elements per role number, so that tensors are misaligned to each other
   std::int32_t threads = 1;
   std::uint64_t key = 0;                 // all data follow from it
   PerRole<std::vector<float>> values{};  // values=x:[1,2.5,nan];gamma:[…] replaces the profile for these roles

@@ -86,6 +86,7 @@ inline Problem random_problem() {
   problem.level = 2 * between(0, 15) + 1;
   problem.fence = coin() ? Fence::right : Fence::left;
   problem.misalign = between(0, 63);
+  problem.skew = between(0, 3);
   problem.threads = between(1, 256);
   problem.key = *rc::gen::arbitrary<std::uint64_t>();
   for (std::size_t i = 0; i < role_count; ++i) {
