@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
@@ -40,6 +41,23 @@ std::variant<Destination, std::string> destination_of(const std::string& path) {
   }
   return Destination{target, false};
 }
+
+// Ctrl-C waits until a file is whole and its forerunner gone.
+class SignalsWait {
+ public:
+  SignalsWait() {
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::sigaddset(&signals, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
+  }
+  ~SignalsWait() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsWait(const SignalsWait&) = delete;
+  SignalsWait& operator=(const SignalsWait&) = delete;
+
+ private:
+  sigset_t before_{};
+};
 
 std::string sentence(const std::string& path, int number) {
   return fmt::format("cannot write '{}': {}", path, std::strerror(number));
@@ -78,6 +96,7 @@ std::optional<std::string> check_writable(const std::string& path) {
   if (in_place) {
     return ::access(target.c_str(), W_OK) == 0 ? std::nullopt : std::optional(sentence(path, errno));
   }
+  const SignalsWait wait;
   const fs::path part = beside(target);
   const int number = write_all(part, O_CREAT | O_TRUNC, "");
   if (number != 0) return sentence(path, number);
@@ -93,6 +112,7 @@ std::optional<std::string> write_file(const std::string& path, const std::string
     const int number = write_all(target, O_APPEND, content);
     return number == 0 ? std::nullopt : std::optional(sentence(path, number));
   }
+  const SignalsWait wait;
   const fs::path part = beside(target);
   int number = write_all(part, O_CREAT | O_TRUNC, content);
   if (number == 0 && ::rename(part.c_str(), target.c_str()) != 0) number = errno;

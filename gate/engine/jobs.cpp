@@ -5,17 +5,14 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "gate/engine/record_transfer.hpp"
 
@@ -24,39 +21,31 @@ extern char** environ;  // NOLINT: POSIX
 namespace normgate {
 namespace {
 
-// A folder that is gone when the run is over.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "normgate-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+// The number under which a gate process inherits the file for its result.
+constexpr int result_descriptor = 3;
 
 struct Shard {
   pid_t process = -1;
   int progress = -1;  // the reading end of its stdout
-  std::string record;
+  int record = -1;    // in memory, so that nothing is left over however this process ends
   std::string unread;
   ProgressState state;
 };
 
 std::string start(Shard& shard, const std::vector<std::string>& arguments) {
+  shard.record = ::memfd_create("normgate-record", MFD_CLOEXEC);
+  if (shard.record < 0) return fmt::format("no memory for the result of a gate process: {}", std::strerror(errno));
+  // dup2 onto itself would leave the inherited one closed.
+  if (shard.record == result_descriptor) {
+    shard.record = ::fcntl(result_descriptor, F_DUPFD_CLOEXEC, result_descriptor + 1);
+    ::close(result_descriptor);
+  }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fmt::format("no pipe for a gate process: {}", std::strerror(errno));
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, shard.record, result_descriptor);
   std::vector<char*> words;
   for (const std::string& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
@@ -111,6 +100,14 @@ void follow(std::vector<Shard>& shards, Progress& progress) {
   }
 }
 
+std::string content_of(int file) {
+  std::string text;
+  char buffer[65536];
+  for (ssize_t count = 0; (count = ::pread(file, buffer, sizeof buffer, static_cast<off_t>(text.size()))) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  return text;
+}
+
 std::string wait_for(const Shard& shard, std::size_t index, std::size_t count) {
   int status = 0;
   while (::waitpid(shard.process, &status, 0) < 0 && errno == EINTR) {
@@ -158,16 +155,11 @@ std::vector<std::string> shard_arguments(const RunOptions& options, int index, c
 void end_with_parent() { (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 void try_in_processes(Stage& stage, const RunOptions& options, Progress& progress) {
-  const TemporaryFolder folder;
-  if (folder.path().empty()) {
-    stage.harness_errors.push_back(fmt::format("no folder for temporary files: {}", std::strerror(errno)));
-    return;
-  }
   std::vector<Shard> shards(static_cast<std::size_t>(options.jobs));
   std::vector<std::string> errors;
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    shards[i].record = fmt::format("{}/shard{}.json", folder.path(), i);
-    std::string error = start(shards[i], shard_arguments(options, static_cast<int>(i), shards[i].record));
+    const std::string record = fmt::format("/proc/self/fd/{}", result_descriptor);
+    std::string error = start(shards[i], shard_arguments(options, static_cast<int>(i), record));
     if (!error.empty()) errors.push_back(std::move(error));
   }
   follow(shards, progress);
@@ -177,10 +169,7 @@ void try_in_processes(Stage& stage, const RunOptions& options, Progress& progres
       errors.push_back(std::move(error));
       continue;
     }
-    std::ifstream file(shards[i].record, std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    ShardOrError parsed = parse_shard(text.str());
+    ShardOrError parsed = parse_shard(content_of(shards[i].record));
     if (!parsed.result) {
       errors.push_back(parsed.error);
       continue;
@@ -198,6 +187,8 @@ void try_in_processes(Stage& stage, const RunOptions& options, Progress& progres
     }
     for (std::size_t u = 0; u < tallies.size(); ++u) stage.units[u]->tally.merge(tallies[u]);
   }
+  for (const Shard& shard : shards)
+    if (shard.record >= 0) ::close(shard.record);
   // Parts of the plan are missing then: no unit may count as passed.
   if (!errors.empty())
     for (const auto& staged : stage.units)

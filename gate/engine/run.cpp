@@ -42,44 +42,89 @@ std::string cpu_name() {
 
 int default_jobs() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-Station::Station(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::Options& options)
-    : plugin_(plugin), target_(target), options_(options) {
-  kernels_ = worker(1).kernels();
+Station::Station(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::Options& options,
+                 std::shared_ptr<WorkerPool> pool)
+    : plugin_(plugin), target_(target), options_(options), pool_(std::move(pool)) {
+  kernels_ = worker(WorkerPool::unused_, 1).kernels();
   // Units of all targets are listed by the first target's kernels.
-  if (kernels_.size() != plugin.kernels.size())
-    throw runner::HarnessError{
-        fmt::format("{} lists {} kernels on target {} and {} on another: the list must be the same", plugin.path,
-                    kernels_.size(), target.name, plugin.kernels.size())};
-  for (std::size_t k = 0; k < kernels_.size(); ++k)
-    if (kernels_[k].name != plugin.kernels[k].name || kernels_[k].variant != plugin.kernels[k].variant)
-      throw runner::HarnessError{fmt::format("{} names kernel {} {} on target {} and {} on another", plugin.path, k,
-                                             kernels_[k].name, target.name, plugin.kernels[k].name)};
+  const auto check_names = [&]() -> std::string {
+    if (kernels_.size() != plugin.kernels.size())
+      return fmt::format("{} lists {} kernels on target {} and {} on another: the list must be the same", plugin.path,
+                         kernels_.size(), target.name, plugin.kernels.size());
+    for (std::size_t k = 0; k < kernels_.size(); ++k)
+      if (kernels_[k].name != plugin.kernels[k].name || kernels_[k].variant != plugin.kernels[k].variant)
+        return fmt::format("{} names kernel {} {} on target {} and {} on another", plugin.path, k, kernels_[k].name,
+                           target.name, plugin.kernels[k].name);
+    return {};
+  };
+  if (std::string wrong = check_names(); !wrong.empty()) {
+    end_all();
+    throw runner::HarnessError{std::move(wrong)};
+  }
 }
 
-runner::Worker& Station::worker(std::int32_t threads) {
-  for (auto& [count, worker] : workers_)
-    if (count == threads) return worker;
-  workers_.emplace_back(threads, runner::Worker(plugin_, target_, threads, options_));
-  return workers_.back().second;
+Station::~Station() { end_all(); }
+
+void Station::end_all() {
+  std::erase_if(pool_->workers_, [&](const WorkerPool::Entry& entry) { return entry.station == this; });
+}
+
+runner::Worker& Station::worker(std::int32_t kernel, std::int32_t threads) {
+  std::list<WorkerPool::Entry>& workers = pool_->workers_;
+  // In this process there is nothing to keep kernels apart.
+  if (options_.in_process) kernel = WorkerPool::unused_;
+  auto found = std::find_if(workers.begin(), workers.end(), [&](const WorkerPool::Entry& entry) {
+    return entry.station == this && entry.kernel == kernel && entry.threads == threads;
+  });
+  // The worker that the manifest was read from has run no kernel yet.
+  if (found == workers.end())
+    found = std::find_if(workers.begin(), workers.end(), [&](const WorkerPool::Entry& entry) {
+      return entry.station == this && entry.kernel == WorkerPool::unused_ && entry.threads == threads;
+    });
+  if (found != workers.end()) {
+    found->kernel = kernel;
+    workers.splice(workers.begin(), workers, found);
+    return workers.front().worker;
+  }
+  while (!workers.empty() && workers.size() >= pool_->most_) {
+    WorkerPool::Entry& oldest = workers.back();
+    oldest.station->former_restarts_ += oldest.worker.restarts();
+    workers.pop_back();
+  }
+  workers.push_front({this, kernel, threads, runner::Worker(plugin_, target_, threads, options_)});
+  return workers.front().worker;
 }
 
 std::vector<runner::Outcome> Station::run(std::span<const runner::Call> calls) {
   std::vector<runner::Outcome> outcomes;
   outcomes.reserve(calls.size());
   for (std::size_t begin = 0; begin < calls.size();) {
+    const std::int32_t kernel = calls[begin].kernel;
     const std::int32_t threads = calls[begin].problem.threads;
     std::size_t end = begin + 1;
-    while (end < calls.size() && calls[end].problem.threads == threads) ++end;
-    std::vector<runner::Outcome> some = worker(threads).run(calls.subspan(begin, end - begin));
+    while (end < calls.size() && calls[end].kernel == kernel && calls[end].problem.threads == threads) ++end;
+    std::vector<runner::Outcome> some = worker(kernel, threads).run(calls.subspan(begin, end - begin));
     std::move(some.begin(), some.end(), std::back_inserter(outcomes));
     begin = end;
   }
   return outcomes;
 }
 
+void Station::start_afresh(std::int32_t kernel) {
+  for (auto entry = pool_->workers_.begin(); entry != pool_->workers_.end();) {
+    if (entry->station == this && entry->kernel == kernel) {
+      former_restarts_ += entry->worker.restarts();
+      entry = pool_->workers_.erase(entry);
+    } else {
+      ++entry;
+    }
+  }
+}
+
 std::int64_t Station::restarts() const {
-  std::int64_t count = 0;
-  for (const auto& [threads, worker] : workers_) count += worker.restarts();
+  std::int64_t count = former_restarts_;
+  for (const WorkerPool::Entry& entry : pool_->workers_)
+    if (entry.station == this) count += entry.worker.restarts();
   return count;
 }
 
@@ -149,7 +194,7 @@ Record run(const Gate& gate, const RunOptions& options, Progress& progress) {
   return record;
 }
 
-Record replay(const Gate& gate, const RunOptions& options, const Problem& problem) {
+Record replay(const Gate& gate, const RunOptions& options, const Problem& problem, std::int64_t repeat) {
   const auto start = std::chrono::steady_clock::now();
   RunOptions narrowed = options;
   narrowed.phases = {std::string(name_of(problem.phase))};
@@ -165,8 +210,10 @@ Record replay(const Gate& gate, const RunOptions& options, const Problem& proble
     if (staged->station == nullptr) continue;
     try {
       const Door door = [&](std::span<const runner::Call> calls) { return staged->station->run(calls); };
-      const TriedCase tried = try_case(*staged->property, one_case, staged->subject(), door);
-      staged->tally.add(0, problem, tried.result);
+      for (std::int64_t i = 0; i < repeat && !staged->tally.failure; ++i) {
+        const TriedCase tried = try_case(*staged->property, one_case, staged->subject(), door);
+        staged->tally.add(i, problem, tried.result);
+      }
     } catch (const runner::HarnessError& error) {
       stage.harness_errors.push_back(error.sentence);
       staged->tally.given_up = error.sentence;

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,24 +52,55 @@ struct RunOptions {
 // Hardware threads, at least 1.
 [[nodiscard]] int default_jobs();
 
-// A plugin on a target: its kernels as the target's manifest says, and its workers, which live as long as it does.
+class Station;
+
+// The workers of all stations. A worker runs one kernel only: what a kernel breaks in its process can never be taken
+// for the fault of another. The longest unused ones end when there are too many (a worker costs memory, three file
+// descriptors, and some milliseconds to start).
+class WorkerPool {
+ public:
+  explicit WorkerPool(std::size_t most = 16) : most_(most) {}
+  [[nodiscard]] std::size_t size() const { return workers_.size(); }
+
+ private:
+  friend class Station;
+  struct Entry {
+    Station* station;
+    std::int32_t kernel;  // unused_: it has run none yet
+    std::int32_t threads;
+    runner::Worker worker;
+  };
+  static constexpr std::int32_t unused_ = -1;
+  std::size_t most_;
+  std::list<Entry> workers_;  // the last used first
+};
+
+// A plugin on a target: its kernels as the target's manifest says, and their workers.
 class Station {
  public:
   // Throws runner::HarnessError if no worker can be started.
-  Station(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::Options& options);
+  Station(const runner::Plugin& plugin, const runner::TargetInfo& target, const runner::Options& options,
+          std::shared_ptr<WorkerPool> pool = std::make_shared<WorkerPool>());
+  ~Station();
+  Station(const Station&) = delete;
+  Station& operator=(const Station&) = delete;
   [[nodiscard]] const runner::Plugin& plugin() const { return plugin_; }
   [[nodiscard]] const runner::TargetInfo& target() const { return target_; }
   [[nodiscard]] const std::vector<runner::KernelInfo>& kernels() const { return kernels_; }
-  // A worker for each number of threads that the calls ask for.
+  // A worker for each kernel and number of threads that the calls ask for.
   [[nodiscard]] std::vector<runner::Outcome> run(std::span<const runner::Call> calls);
+  // Ends the workers of a kernel: its next call is the first in its process.
+  void start_afresh(std::int32_t kernel);
   [[nodiscard]] std::int64_t restarts() const;
 
  private:
-  runner::Worker& worker(std::int32_t threads);
+  runner::Worker& worker(std::int32_t kernel, std::int32_t threads);
+  void end_all();
   const runner::Plugin& plugin_;
   const runner::TargetInfo& target_;
   runner::Options options_;
-  std::vector<std::pair<std::int32_t, runner::Worker>> workers_;
+  std::shared_ptr<WorkerPool> pool_;
+  std::int64_t former_restarts_ = 0;  // of workers that have ended
   std::vector<runner::KernelInfo> kernels_;
 };
 
@@ -92,7 +124,9 @@ struct ShardResult {
 };
 [[nodiscard]] ShardResult run_shard(const Gate& gate, const RunOptions& options, Progress& progress);
 
-// A single problem on each kernel, target and property selected; nothing is shrunk. `line` has passed check().
-[[nodiscard]] Record replay(const Gate& gate, const RunOptions& options, const Problem& problem);
+// A single problem on each kernel, target and property selected, `repeat` times in one process or until it fails;
+// nothing is shrunk. The problem has passed check().
+[[nodiscard]] Record replay(const Gate& gate, const RunOptions& options, const Problem& problem,
+                            std::int64_t repeat = 1);
 
 }  // namespace normgate

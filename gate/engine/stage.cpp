@@ -7,10 +7,14 @@
 #include <algorithm>
 
 #include "gate/engine/names.hpp"
+#include "gate/engine/recurrence.hpp"
 #include "gate/engine/shrinking.hpp"
 
 namespace normgate {
 namespace {
+
+// Of one gate process.
+constexpr int workers_at_most = 160;
 
 // The capabilities that a manifest leaves undeclared, told once at the end of a report; "" if there are none.
 std::string not_claimed_by(const runner::KernelInfo& kernel) {
@@ -92,11 +96,28 @@ void explain_the_rest(Stage& stage, const RunOptions& options, std::map<std::str
   }
 }
 
+// The command under each finding must fail when it is run.
+void confirm_findings(Stage& stage, const RunOptions& options) {
+  for (const auto& staged : stage.units) {
+    UnitTally& tally = staged->tally;
+    if (!tally.failure || !tally.unit.finding || (options.explain && !options.explain(tally.unit))) continue;
+    try {
+      confirm({*staged->property, staged->subject(), *staged->station, tally.unit, *tally.failure}, options,
+              *tally.unit.finding);
+    } catch (const runner::HarnessError& error) {
+      stage.harness_errors.push_back(error.sentence);
+    }
+  }
+}
+
 }  // namespace
 
 Stage set_stage(const Gate& gate, const RunOptions& options) {
   Stage stage;
   const auto properties = property_list();
+  // Many gate processes share the machine.
+  const auto pool = std::make_shared<WorkerPool>(
+      static_cast<std::size_t>(std::clamp(2 * workers_at_most / std::max(options.shard_count, 1), 8, workers_at_most)));
   for (const auto& plugin : gate.plugins) {
     const bool any_kernel = std::any_of(plugin->kernels.begin(), plugin->kernels.end(),
                                         [&](const auto& kernel) { return selected(options.kernels, kernel.name); });
@@ -112,7 +133,7 @@ Stage set_stage(const Gate& gate, const RunOptions& options) {
         continue;
       }
       try {
-        stage.stations.push_back(std::make_unique<Station>(*plugin, target, options.runner));
+        stage.stations.push_back(std::make_unique<Station>(*plugin, target, options.runner, pool));
         stations.back().first = stage.stations.back().get();
         if (std::find(stage.targets.begin(), stage.targets.end(), target.name) == stage.targets.end())
           stage.targets.push_back(target.name);
@@ -197,6 +218,8 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
       std::vector<std::string>& lines =
           shrunk_lines[kernel + "\n" + (grave ? std::string(name_of(tally.failure->verdict)) : unit.property)];
       try {
+        // What an earlier case left behind in the process must not explain this one.
+        staged->station->start_afresh(staged->kernel->index);
         tally.unit.finding =
             explain_failure({*staged->property, staged->subject(), *staged->station, unit, *tally.failure}, options,
                             lines, budgets[unit.plugin + "\n" + unit.kernel]);
@@ -208,7 +231,10 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
       }
     }
   }
-  if (options.shrink) explain_the_rest(stage, options, budgets);
+  if (options.shrink) {
+    explain_the_rest(stage, options, budgets);
+    confirm_findings(stage, options);
+  }
   for (const auto& staged : stage.units) record.units.push_back(staged->tally.unit);
   // The same plugin fails to load on every target with the same sentence.
   for (const std::string& error : stage.harness_errors)

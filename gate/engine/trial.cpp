@@ -264,14 +264,23 @@ void UnitTally::settle() {
     unit.reason = given_up;
   } else if (10 * discarded > 9 * (unit.cases - unit.refused_cases - skipped)) {
     unit.verdict = Verdict::mistrusted;
-    unit.reason = fmt::format("{} of {} cases were discarded", discarded, unit.cases);
+    unit.reason = fmt::format("{} of {} cases were discarded{}", discarded, unit.cases, refusals());
   } else if (unit.elements == 0) {
     unit.verdict = Verdict::mistrusted;
-    unit.reason = fmt::format("nothing was compared in {} cases", unit.cases);
+    unit.reason = fmt::format("nothing was compared in {} cases{}", unit.cases, refusals());
   } else {
     unit.verdict = Verdict::passed;
-    if (skipped > 0) unit.reason = fmt::format("{} of {} cases skipped: {}", skipped, unit.cases, given_up);
+    if (skipped > 0)
+      unit.reason = fmt::format("{} of {} cases skipped: {}", skipped, unit.cases, given_up);
+    else if (2 * unit.refused_cases > unit.cases)
+      unit.reason = refusals().substr(2);
   }
+}
+
+// "; 97 of 100 cases were refused: odd lengths", or nothing.
+std::string UnitTally::refusals() const {
+  if (unit.refused_cases == 0) return {};
+  return fmt::format("; {} of {} cases were refused: {}", unit.refused_cases, unit.cases, refusal);
 }
 
 }  // namespace normgate

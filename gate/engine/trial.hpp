@@ -72,6 +72,9 @@ struct UnitTally {
   void merge(const UnitTally& other);
   // Sets the unit's verdict and reason from the counts (DESIGN §6: nothing compared is not a pass).
   void settle();
+
+ private:
+  [[nodiscard]] std::string refusals() const;
 };
 
 }  // namespace normgate

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -62,9 +63,20 @@ int check(CheckOptions& options) {
   CommonOptions& common = options.common;
   if (auto sentence = complete(common)) return usage_error(*sentence);
   if (!options.shard.empty()) return check_as_shard(options);
-  for (const auto& [format, paths] : options.outputs)
-    for (const std::string& path : paths)
+  std::map<std::filesystem::path, std::string_view> taken;
+  for (const auto& [format, paths] : options.outputs) {
+    for (const std::string& path : paths) {
+      if (common.run.dry_run) return usage_error("--dry-run makes no record: it goes with no output file");
       if (auto sentence = check_writable(path)) return usage_error(*sentence);
+      std::error_code error;
+      const std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
+      // What is a pipe or a terminal may take several.
+      if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) continue;
+      if (const auto [other, fresh] = taken.emplace(file, format); !fresh)
+        return usage_error(fmt::format("'{}' is named for two outputs ({} and {}): the second would replace the first",
+                                       path, other->second, format));
+    }
+  }
 
   const Gate gate = open_gate(common.run);
   if (std::string sentence = wrong_names(gate, common.run); !sentence.empty()) return usage_error(sentence);

@@ -20,7 +20,14 @@ struct ReplayOptions {
   CommonOptions common;
   std::string line;
   std::string dump;
+  std::int64_t repeat = 1;
 };
+
+std::string whole_number_up_to_a_million(const std::string& text) {
+  std::int64_t value = 0;
+  if (CLI::detail::lexical_cast(text, value) && value >= 1 && value <= 1000000) return {};
+  return fmt::format("'{}' is not a whole number from 1 to 1000000", text);
+}
 
 template <typename Values, typename Text>
 std::string joined(const Values& values, Text text) {
@@ -73,7 +80,7 @@ int replay_line(ReplayOptions& options) {
       return exit_harness;
     }
   }
-  const Record record = replay(gate, common.run, *parsed.problem);
+  const Record record = replay(gate, common.run, *parsed.problem, options.repeat);
   if (record.units.empty() && record.harness_errors.empty()) {
     return usage_error(fmt::format(
         "no selected kernel takes this line: it needs variant {}, phase {}, convention {} and a property that applies",
@@ -94,6 +101,9 @@ void add_replay(CLI::App& command, int& exit_code) {
   add_selection(*verb, options->common);
   add_runner_options(*verb, options->common);
   verb->add_flag("-q,--quiet", options->common.quiet, "without the values of small problems");
+  verb->add_option("--repeat", options->repeat, "try the line so many times, or until it fails")
+      ->type_name("NUMBER")
+      ->check(whole_number_up_to_a_million);
   verb->add_option("--dump", options->dump, "write inputs and true outputs, as hexfloats")->type_name("FILE");
   verb->callback([options, &exit_code] { exit_code = replay_line(*options); });
 }

@@ -2,11 +2,14 @@
 // number of processes.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -15,6 +18,8 @@ namespace {
 const std::string command = NORMGATE_COMMAND;
 const std::string plugins = NORMGATE_PLUGINS;
 const std::string broken = " --plugin " + plugins + "/normgate_broken.so ";
+
+const std::string mischief = " --plugin " NORMGATE_MISCHIEF " ";
 
 struct Ran {
   int exit_code = -1;
@@ -141,6 +146,121 @@ TEST_F(Command, TheRecordDoesNotDependOnTheNumberOfProcesses) {
   EXPECT_FALSE(records[0].at("units").empty());
   EXPECT_EQ(records[0], records[1]);
   EXPECT_EQ(records[0], records[2]);
+}
+
+// The command under a finding, run.
+Ran run_again(const std::string& report) {
+  std::string again = row(report, "again ");
+  EXPECT_EQ(again.find("normgate "), 0U) << report;
+  return run_line(command + again.substr(std::string("normgate").size()));
+}
+
+TEST_F(Command, AKernelIsNeverBlamedForWhatAnotherLeftInItsProcess) {
+  const Ran ran = normgate("check" + mischief + "--kernel mischief/a_poisoner --kernel mischief/innocent --jobs 1");
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_EQ(ran.text.find("CRASHED"), std::string::npos) << ran.text;
+}
+
+TEST_F(Command, AFindingThatComesAndGoesIsRepeatedUntilItComes) {
+  const Ran ran = normgate("check" + mischief + "--kernel mischief/flaky --property accuracy");
+  EXPECT_EQ(ran.exit_code, 1) << ran.text;
+  EXPECT_NE(row(ran.text, "again ").find(" --repeat "), std::string::npos) << ran.text;
+  EXPECT_NE(row(ran.text, "looks like ").find("it failed again in 0 of 3 fresh processes; and in "), std::string::npos)
+      << ran.text;
+  const Ran again = run_again(ran.text);
+  EXPECT_EQ(again.exit_code, 1) << again.text;
+}
+
+TEST_F(Command, AFindingThatNeedsOtherCasesBeforeItNamesTheCheckThatShowsIt) {
+  const Ran ran = normgate("check" + mischief + "--kernel mischief/remembers --property accuracy --seed 3");
+  EXPECT_EQ(ran.exit_code, 1) << ran.text;
+  EXPECT_EQ(row(ran.text, "again ").find("normgate check --kernel mischief/remembers --target default"), 0U)
+      << ran.text;
+  EXPECT_NE(row(ran.text, "looks like ").find("this case alone did not fail again in a fresh process"),
+            std::string::npos)
+      << ran.text;
+  const Ran again = run_again(ran.text);
+  EXPECT_EQ(again.exit_code, 1) << again.text;
+}
+
+TEST_F(Command, ReplayRepeatsAsOftenAsItIsTold) {
+  const std::string line =
+      "replay 'forward_training layer_norm n=1 g=1 k=8 s=1'" + mischief + "--kernel mischief/flaky --property accuracy";
+  EXPECT_EQ(normgate(line).exit_code, 0);
+  EXPECT_EQ(normgate(line + " --repeat 6").exit_code, 0);
+  EXPECT_EQ(normgate(line + " --repeat 7").exit_code, 1);
+  EXPECT_EQ(normgate(line + " --repeat 0").exit_code, 2);
+}
+
+TEST_F(Command, OutputsThatCannotStandAreWrongUse) {
+  const std::string check = "check --kernel plain/rms_norm --property accuracy ";
+  const std::string file = (folder_ / "out").string();
+  const Ran same = normgate(check + "--json " + file + " --junit " + file);
+  EXPECT_EQ(same.exit_code, 2);
+  EXPECT_NE(same.text.find("is named for two outputs"), std::string::npos) << same.text;
+  EXPECT_EQ(normgate(check + "--json " + file + " --junit " + folder_.string() + "/./out").exit_code, 2);
+  EXPECT_EQ(normgate(check + "--json " + folder_.string()).exit_code, 2);
+  EXPECT_EQ(normgate(check + "--junit ''").exit_code, 2);
+  EXPECT_EQ(normgate(check + "--json " + file + " --dry-run").exit_code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(Command, QuietIsQuietOnStderr) {
+  const Ran ran = run_line("(" + command + " check -q --kernel plain/rms_norm --property accuracy --jobs 2 >" +
+                           (folder_ / "out").string() + ")");
+  EXPECT_EQ(ran.exit_code, 0);
+  EXPECT_EQ(ran.text, "");
+}
+
+TEST_F(Command, WhatOnlyItsOwnProcessesUseIsNotInTheHelp) {
+  const Ran help = normgate("check --help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_NE(help.text.find("--jobs"), std::string::npos);
+  for (const char* hidden : {"--shard", "--record", "--worker", "--grave-cases"})
+    EXPECT_EQ(help.text.find(hidden), std::string::npos) << hidden;
+}
+
+// Processes that were started with `word` in their arguments.
+std::size_t processes_with(const std::string& word) {
+  std::size_t count = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    const std::string arguments{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (arguments.find(word) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+TEST_F(Command, AnInterruptedRunLeavesNothingBehind) {
+  const std::string plugin = (folder_ / "interrupted.so").string();
+  std::filesystem::copy_file(plugins + "/normgate_plain.so", plugin);
+  const std::string record = (folder_ / "record.json").string();
+  const std::filesystem::path temporary = folder_ / "tmp";
+  std::filesystem::create_directory(temporary);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::setenv("TMPDIR", temporary.c_str(), 1);
+      ::execl(command.c_str(), "normgate", "check", "-q", "--effort", "thorough", "--jobs", "2", "--plugin",
+              plugin.c_str(), "--json", record.c_str(), static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    // The command, two gate processes, a worker of each.
+    for (int i = 0; i < 1000 && processes_with(plugin) < 5; ++i) ::usleep(10'000);
+    EXPECT_GE(processes_with(plugin), 5U);
+    ::kill(child, signal);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    for (int i = 0; i < 500 && processes_with(plugin) > 0; ++i) ::usleep(10'000);
+    EXPECT_EQ(processes_with(plugin), 0U);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(temporary));
+  std::filesystem::remove(temporary);
+  std::filesystem::remove(plugin);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
 TEST_F(Command, ADryRunCountsWhatTheRunTries) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "gate/engine/recurrence.hpp"
 #include "gate/engine/shrinking.hpp"
 
 namespace normgate {
@@ -60,6 +61,17 @@ TEST(Tally, VerdictsFailClosed) {
   nothing_compared.add(0, problem_number(0), result_of(CaseEnd::held, 0));
   nothing_compared.settle();
   EXPECT_EQ(nothing_compared.unit.verdict, Verdict::mistrusted);
+}
+
+TEST(Tally, WhoRefusesMostIsToldWithTheReason) {
+  using enum CaseEnd;
+  std::vector<CaseEnd> ends(97, refused);
+  ends.resize(100, discarded);
+  EXPECT_EQ(tally_of(ends).unit.verdict, Verdict::mistrusted);
+  EXPECT_EQ(tally_of(ends).unit.reason, "3 of 100 cases were discarded; 97 of 100 cases were refused: too large");
+  std::fill(ends.begin() + 97, ends.end(), held);
+  EXPECT_EQ(tally_of(ends).unit.verdict, Verdict::passed);
+  EXPECT_EQ(tally_of(ends).unit.reason, "97 of 100 cases were refused: too large");
 }
 
 TEST(Tally, TheGravestAndThenTheFirstFailureIsReported) {
@@ -169,6 +181,43 @@ TEST_F(Trial, TheFaultStandsBesideTheSignal) {
   runner::Outcome crash = bad(runner::Status::crashed, "SIGSEGV");
   crash.findings.push_back({runner::FindingKind::fault, Role::x, 64, "read 4 bytes past the end of x"});
   EXPECT_EQ(try_with({crash}).violation.error, "read 4 bytes past the end of x");
+}
+
+TEST(Recurrence, TheCommandIsTheOneThatFails) {
+  Unit unit;
+  unit.kernel = "mine";
+  unit.target = "avx2";
+  unit.phase = "forward_training";
+  unit.property = "accuracy";
+  unit.plugin = "mine.so";
+  RunOptions options;
+  options.seed = 7;
+  FindingRows rows;
+  rows.problem = "forward_training layer_norm n=1";
+  rows.again = "as it was";
+
+  FindingRows always = rows;
+  tell_recurrence({3, 3, 0, 0, false}, unit, options, always);
+  EXPECT_EQ(always.again, "as it was");
+  EXPECT_EQ(always.diagnosis, "");
+
+  FindingRows sometimes = rows;
+  tell_recurrence({3, 1, 100, 20, false}, unit, options, sometimes);
+  EXPECT_EQ(sometimes.again,
+            "normgate replay 'forward_training layer_norm n=1' --kernel mine --target avx2 --property accuracy "
+            "--plugin mine.so --repeat 204");
+  EXPECT_EQ(sometimes.diagnosis, "not repeatable");
+
+  FindingRows behind_others = rows;
+  tell_recurrence({3, 0, 100, 0, true}, unit, options, behind_others);
+  EXPECT_EQ(behind_others.again,
+            "normgate check --kernel mine --target avx2 --phase forward_training --property accuracy --effort quick "
+            "--seed 7 --jobs 1 --plugin mine.so");
+  FindingRows never = rows;
+  tell_recurrence({3, 0, 100, 0, false}, unit, options, never);
+  EXPECT_EQ(never.again,
+            "normgate check --kernel mine --target avx2 --effort quick --seed 7 --jobs 1 --plugin mine.so");
+  EXPECT_NE(never.looks_like.find("did not fail again in a fresh process"), std::string::npos);
 }
 
 TEST(Replay, TheCommandNamesThePluginUnlessItIsBuiltIn) {
