@@ -5,10 +5,59 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
+#include <string_view>
 #include <tuple>
 
 namespace normgate {
 namespace {
+
+// Properties whose findings tell most about a mistake come first: of several that fail for the same unknown reason the
+// one of smallest subject heads the block. What any wrong number fails comes last.
+std::size_t breadth(std::string_view property) {
+  static constexpr std::string_view narrow_first[] = {"memory",
+                                                      "running_statistics",
+                                                      "momentum_independence",
+                                                      "inference_state",
+                                                      "saved_statistics",
+                                                      "epsilon",
+                                                      "gain_and_offset",
+                                                      "exact_data",
+                                                      "accuracy",
+                                                      "zero_mean_unit_variance",
+                                                      "row_independence",
+                                                      "batch_mates",
+                                                      "layouts",
+                                                      "determinism",
+                                                      "scaling",
+                                                      "special_values"};
+  return static_cast<std::size_t>(std::find(std::begin(narrow_first), std::end(narrow_first), property) -
+                                  std::begin(narrow_first));
+}
+
+// "y" of "y[n=0 g=0 k=3 s=0] …" and of "y, group 0 of 1".
+std::string_view role_of(const FindingRows& rows) {
+  return std::string_view(rows.at).substr(0, rows.at.find_first_of("[, "));
+}
+
+// Whether the words of a problem line that place tensors in memory are the same: layouts, in place, misalignment,
+// threads.
+std::vector<std::string> placement_of(const std::string& line) {
+  std::vector<std::string> result;
+  std::istringstream words(line);
+  for (std::string word; words >> word;)
+    for (const std::string_view part : {"layout=", "in_place", "misalign=", "skew=", "threads="})
+      if (word.find(part) != std::string::npos) result.push_back(word.substr(0, word.find('=')));
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+// special_values also judges elements that no NaN or infinity reaches; there it says nothing about special values.
+bool is_about_ordinary_values(const Unit& unit) {
+  return unit.property == "special_values" && unit.finding &&
+         unit.finding->error.find("no input that it depends on is NaN or infinite") != std::string::npos;
+}
 
 // Blocks never join what failed with what crashed or was mistrusted: those have different remedies.
 bool same_block(const Unit& a, const Unit& b) {
@@ -16,7 +65,11 @@ bool same_block(const Unit& a, const Unit& b) {
   const std::string diagnosis = a.finding ? a.finding->diagnosis : "";
   if (diagnosis != (b.finding ? b.finding->diagnosis : "")) return false;
   if (!diagnosis.empty()) return true;
-  return std::tie(a.property, a.phase, a.convention) == std::tie(b.property, b.phase, b.convention);
+  if (std::tie(a.phase, a.convention) != std::tie(b.phase, b.convention)) return false;
+  if (!a.finding || !b.finding) return a.property == b.property && a.finding.has_value() == b.finding.has_value();
+  const std::string_view role = role_of(*a.finding);
+  if (role.empty() || role != role_of(*b.finding)) return a.property == b.property && role == role_of(*b.finding);
+  return placement_of(a.finding->problem) == placement_of(b.finding->problem);
 }
 
 bool same_question(const Unit& a, const Unit& b) {
@@ -49,7 +102,13 @@ void add_once(std::vector<std::string>& list, const std::string& value) {
 }
 
 FindingBlock block_of(const std::vector<const Unit*>& units) {
-  const Unit& first = *units.front();
+  // A diagnosis says what the mistake is, whichever property met it: the first one in the record heads the block.
+  const bool diagnosed = units.front()->finding && !units.front()->finding->diagnosis.empty();
+  const auto rank = [&](const Unit& unit) {
+    return std::pair(is_about_ordinary_values(unit), diagnosed ? 0 : breadth(unit.property));
+  };
+  const Unit& first =
+      **std::min_element(units.begin(), units.end(), [&](const Unit* a, const Unit* b) { return rank(*a) < rank(*b); });
   const Unit* shown = &first;
   for (const Unit* unit : units) {
     if (same_question(*unit, first) && unit->finding_index < shown->finding_index) shown = unit;
@@ -68,6 +127,32 @@ FindingBlock block_of(const std::vector<const Unit*>& units) {
     if (!same_question(*unit, first)) add_once(block.also_fails, label_beside(*unit, first));
   }
   return block;
+}
+
+using Units = std::vector<const Unit*>;
+
+// A block that special_values alone makes, at elements that no NaN or infinity reaches, goes to another block of the
+// same phase, convention and output: that one shows the mistake on ordinary data.
+void join_ordinary_values(std::vector<Units>& blocks) {
+  for (auto block = blocks.begin(); block != blocks.end();) {
+    const bool ordinary =
+        std::all_of(block->begin(), block->end(), [](const Unit* unit) { return is_about_ordinary_values(*unit); });
+    const auto takes = [&](const Units& other) {
+      return &other != &*block && std::any_of(other.begin(), other.end(), [&](const Unit* unit) {
+        const Unit& special = *block->front();
+        return unit->finding && unit->property != special.property && unit->verdict == special.verdict &&
+               unit->phase == special.phase && unit->convention == special.convention &&
+               role_of(*unit->finding) == role_of(*special.finding);
+      });
+    };
+    const auto other = ordinary ? std::find_if(blocks.begin(), blocks.end(), takes) : blocks.end();
+    if (other == blocks.end()) {
+      ++block;
+      continue;
+    }
+    other->insert(other->end(), block->begin(), block->end());
+    block = blocks.erase(block);
+  }
 }
 
 }  // namespace
@@ -100,6 +185,7 @@ std::vector<FindingBlocks> group_findings(const Record& record, std::size_t most
     if (block == kernel->blocks.end()) block = kernel->blocks.emplace(kernel->blocks.end());
     block->push_back(&unit);
   }
+  for (Kernel& kernel : kernels) join_ordinary_values(kernel.blocks);
   std::vector<FindingBlocks> result;
   for (const Kernel& kernel : kernels) {
     FindingBlocks blocks{.kernel = kernel.any->kernel, .plugin = kernel.any->plugin, .shown = {}, .hidden = 0};

@@ -40,8 +40,10 @@ struct FindingBlocks {
 [[nodiscard]] bool is_tested(Verdict verdict);
 
 // Kernels with findings, in the order of the record. Units with the same diagnosis share a block; without a diagnosis,
-// those with the same property, phase and convention. The rows shown are those of the block's first property in the
-// record and there of the case that comes first in the plan. A failing unit without rows gets them from its reason.
+// those with the same phase, convention, failing output and kind of placement in memory: one mistake in y fails most
+// properties of y. The rows shown are those of the first property in the record, or, without a diagnosis, of the one
+// that is about least; there of the case that comes first in the plan. A failing unit without rows gets them from its
+// reason.
 [[nodiscard]] std::vector<FindingBlocks> group_findings(const Record& record, std::size_t most_per_kernel = 5);
 
 // How a kernel is named to people: its name, with the plugin's before it if another plugin has a kernel of that name.

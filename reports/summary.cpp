@@ -163,7 +163,8 @@ Summary summarize(const Record& record) {
   // Sentences in the order of precedence of their exit codes; the first one leads, the others follow.
   std::vector<std::pair<std::int32_t, std::string>> findings;
   if (!record.harness_errors.empty()) {
-    findings.emplace_back(3, "NOT JUDGED: the harness could not do its work: " + some_of(record.harness_errors, 2));
+    // The sentences stand above the verdict, or in their own place of the format.
+    findings.emplace_back(3, "NOT JUDGED: " + plural(record.harness_errors.size(), "harness error"));
   }
   std::vector<std::string> kinds;
   std::int64_t failing_units = 0;

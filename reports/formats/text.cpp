@@ -196,24 +196,50 @@ std::string failures(const Record& record, const Paint& paint) {
   return result;
 }
 
-// "not claimed, not tested: in place, strides (layer_norm, rms_norm); threads (group_norm)": kernels that do not claim
-// the same things share a part.
+// "a, b, c, d and 96 more"
+std::string some_names(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 4;
+  if (names.size() <= most + 1) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} more", fmt::join(names.begin(), names.begin() + most, ", "), names.size() - most);
+}
+
+// A line per claim with the kernels that do not make it; claims that the same kernels do not make share a line.
 std::string not_claimed(const Record& record) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> parts;
+  struct Part {
+    std::vector<std::string> things;
+    std::vector<std::string> kernels;
+  };
+  std::vector<Part> parts;  // one thing each
   for (const std::string& entry : record.not_claimed) {
     const std::size_t colon = entry.find(": ");
     const std::string kernel = colon == std::string::npos ? "" : entry.substr(0, colon);
-    const std::string things = colon == std::string::npos ? entry : entry.substr(colon + 2);
-    auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& known) { return known.first == things; });
-    if (part == parts.end()) part = parts.insert(parts.end(), {things, {}});
-    if (!kernel.empty()) part->second.push_back(kernel);
+    std::string things = colon == std::string::npos ? entry : entry.substr(colon + 2);
+    for (std::size_t comma = 0; !things.empty();) {
+      comma = things.find(", ");
+      const std::string thing = things.substr(0, comma);
+      things = comma == std::string::npos ? "" : things.substr(comma + 2);
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.things.front() == thing; });
+      if (part == parts.end()) part = parts.insert(parts.end(), Part{{thing}, {}});
+      if (!kernel.empty() && std::find(part->kernels.begin(), part->kernels.end(), kernel) == part->kernels.end())
+        part->kernels.push_back(kernel);
+    }
   }
-  if (parts.empty()) return "";
-  std::vector<std::string> texts;
-  for (const auto& [things, kernels] : parts) {
-    texts.push_back(kernels.empty() ? things : fmt::format("{} ({})", things, fmt::join(kernels, ", ")));
+  std::vector<Part> lines;
+  for (Part& part : parts) {
+    auto line = std::find_if(lines.begin(), lines.end(), [&](const Part& l) { return l.kernels == part.kernels; });
+    if (line == lines.end())
+      lines.push_back(std::move(part));
+    else
+      line->things.push_back(part.things.front());
   }
-  return fmt::format("not claimed, not tested: {}\n\n", clean_line(fmt::format("{}", fmt::join(texts, "; "))));
+  if (lines.empty()) return "";
+  std::string result = "not claimed, not tested:";
+  for (const Part& line : lines) {
+    const std::string things = fmt::format("{}", fmt::join(line.things, ", "));
+    result += lines.size() == 1 ? " " : "\n  ";
+    result += clean_line(line.kernels.empty() ? things : fmt::format("{} ({})", things, some_names(line.kernels)));
+  }
+  return result + "\n\n";
 }
 
 // Rounded down: a share of 0.9999997 is inside the bound and must not read as 1.

@@ -38,15 +38,52 @@ TEST(Grouping, OneDiagnosisIsOneBlockWithItsTargetsAndProperties) {
   EXPECT_EQ(kernels[0].shown[1].targets, Names{"sse4"});
 }
 
-TEST(Grouping, WithoutADiagnosisPropertiesStayApart) {
+TEST(Grouping, WithoutADiagnosisTheFailingOutputIsTheBlock) {
   Record record;
-  record.units = {finding_of("layer_norm", "avx2", "accuracy", ""), finding_of("layer_norm", "avx2", "scaling", ""),
-                  finding_of("layer_norm", "sse4", "accuracy", "")};
+  record.units = {
+      finding_of("layer_norm", "avx2", "accuracy", ""),         finding_of("layer_norm", "avx2", "scaling", ""),
+      finding_of("layer_norm", "avx2", "epsilon", ""),          finding_of("layer_norm", "avx2", "layouts", ""),
+      finding_of("layer_norm", "avx2", "saved_statistics", ""), finding_of("layer_norm", "sse4", "accuracy", "")};
+  record.units[1].finding->at = "y, group 0 of 1, 3 elements";
+  record.units[3].finding->problem = "layer_norm n=1 g=1 k=3 x.layout=NGKS*2 key=7";
+  record.units[4].finding->at = "stat[n=0 s=0]";
   const auto kernels = group_findings(record);
   ASSERT_EQ(kernels.size(), 1U);
-  ASSERT_EQ(kernels[0].shown.size(), 2U);
+  ASSERT_EQ(kernels[0].shown.size(), 3U);
+  // The property that is about least, the others beside it.
+  EXPECT_EQ(kernels[0].shown[0].property, "epsilon");
+  EXPECT_EQ(kernels[0].shown[0].also_fails, (Names{"accuracy", "scaling"}));
   EXPECT_EQ(kernels[0].shown[0].targets, (Names{"avx2", "sse4"}));
-  EXPECT_TRUE(kernels[0].shown[0].also_fails.empty());
+  // Another layout or another output may be another mistake.
+  EXPECT_EQ(kernels[0].shown[1].property, "layouts");
+  EXPECT_EQ(kernels[0].shown[2].property, "saved_statistics");
+}
+
+TEST(Grouping, WithoutADiagnosisPhasesAndConventionsStayApart) {
+  Record record;
+  record.units = {finding_of("layer_norm", "avx2", "accuracy", ""), finding_of("layer_norm", "avx2", "scaling", ""),
+                  finding_of("layer_norm", "avx2", "scaling", "")};
+  record.units[1].phase = "forward_inference";
+  record.units[2].convention = "keras";
+  EXPECT_EQ(group_findings(record)[0].shown.size(), 3U);
+}
+
+TEST(Grouping, SpecialValuesAtOrdinaryElementsGiveWayToAnotherProperty) {
+  Record record;
+  record.units = {finding_of("layer_norm", "avx2", "special_values", "one diagnosis"),
+                  finding_of("layer_norm", "avx2", "layouts", "another")};
+  EXPECT_EQ(group_findings(record)[0].shown.size(), 2U);
+  record.units[0].finding->error = "12 of the bound; no input that it depends on is NaN or infinite";
+  auto kernels = group_findings(record);
+  ASSERT_EQ(kernels[0].shown.size(), 1U);
+  EXPECT_EQ(kernels[0].shown[0].property, "layouts");
+  EXPECT_EQ(kernels[0].shown[0].rows.diagnosis, "another");
+  EXPECT_EQ(kernels[0].shown[0].also_fails, Names{"special_values"});
+  // … also with the same diagnosis; alone it stands.
+  record.units[1].finding->diagnosis = "one diagnosis";
+  EXPECT_EQ(group_findings(record)[0].shown[0].property, "layouts");
+  record.units.pop_back();
+  EXPECT_EQ(group_findings(record)[0].shown[0].property, "special_values");
 }
 
 TEST(Grouping, KernelsOfTwoPluginsStayApart) {
@@ -61,7 +98,7 @@ TEST(Grouping, KernelsOfTwoPluginsStayApart) {
 TEST(Grouping, AtMostSoManyBlocksPerKernel) {
   Record record;
   for (const char* property : {"accuracy", "epsilon", "scaling", "memory", "layouts", "determinism", "exact_data"}) {
-    record.units.push_back(finding_of("layer_norm", "avx2", property, ""));
+    record.units.push_back(finding_of("layer_norm", "avx2", property, property));
   }
   const auto kernels = group_findings(record);
   ASSERT_EQ(kernels.size(), 1U);

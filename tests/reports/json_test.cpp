@@ -53,6 +53,7 @@ TEST(JsonRecord, KeepsEveryFinding) {
   Record record = sound_record();
   for (const char* property : {"a", "b", "c", "d", "e", "f", "g"}) {
     record.units.push_back(unit_of("layer_norm", "avx2", property, Verdict::failed));
+    record.units.back().finding->diagnosis = property;
   }
   EXPECT_EQ(json::parse(write_json(record)).at("findings").size(), 7U);
 }

@@ -75,8 +75,33 @@ TEST(Text, WhatIsHiddenIsCounted) {
   Record record = sound_record();
   for (const char* property : {"a", "b", "c", "d", "e", "f", "g"}) {
     record.units.push_back(unit_of("layer_norm", "avx2", property, Verdict::failed));
+    record.units.back().finding->diagnosis = property;
   }
   EXPECT_TRUE(has(write_text(record, {}), "\nlayer_norm: 2 more findings not shown\n"));
+}
+
+TEST(Text, WhatIsNotClaimedIsALinePerClaim) {
+  Record record = sound_record();
+  for (int i = 0; i < 100; ++i) record.not_claimed.push_back("k" + std::to_string(i) + ": threads, strides");
+  record.not_claimed[7] = "k7: in place, strides, threads, infinities";
+  record.not_claimed[8] = "k8: strides";
+  const std::string text = write_text(record, {});
+  EXPECT_TRUE(has(text,
+                  "\nnot claimed, not tested:\n"
+                  "  threads (k0, k1, k2, k3 and 95 more)\n"
+                  "  strides (k0, k1, k2, k3 and 96 more)\n"
+                  "  in place, infinities (k7)\n"
+                  "\n"))
+      << text;
+}
+
+TEST(Text, AHarnessErrorIsToldOnce) {
+  Record record = sound_record();
+  record.harness_errors = {"plugin 'x.so' cannot be opened"};
+  const std::string text = write_text(record, {});
+  EXPECT_TRUE(has(text, "harness plugin 'x.so' cannot be opened\n")) << text;
+  EXPECT_TRUE(has(text, "NOT JUDGED: 1 harness error; what was tried PASSED")) << text;
+  EXPECT_EQ(text.find("x.so"), text.rfind("x.so")) << text;
 }
 
 TEST(Text, SecondsStandInTheLastLineAlone) {
