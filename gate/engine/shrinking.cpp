@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "gate/engine/diagnosis.hpp"
@@ -13,6 +14,12 @@ namespace normgate {
 namespace {
 
 constexpr int tries_at_most = 200;
+// What is tried of the plan to tell explanations apart.
+constexpr std::size_t neighbours = 6;
+constexpr std::size_t spread = 24;
+constexpr std::int64_t elements_of_one = std::int64_t{1} << 14;
+constexpr std::int64_t elements_of_all = std::int64_t{1} << 16;
+constexpr std::string_view in_some_cases = ", in some layouts or sizes only: other cases follow what is declared";
 // The tensors that the kernel's manifest demands stay; what it does not support is never added by a smaller problem.
 bool within_claim(const Problem& problem, const runner::KernelInfo& kernel) {
   const std::uint64_t required = kernel.roles[static_cast<std::size_t>(problem.phase)].required;
@@ -57,8 +64,10 @@ class Explainer {
       return rows;
     }
     diagnosis_ = tried.result.violation.diagnosis;
+    std::optional<Explanation> explanation;
     if (diagnosis_.empty() && !grave) {
-      if (const auto explanation = explanation_of(tried, {})) diagnosis_ = explanation->diagnosis;
+      explanation = explanation_of_unit(tried, *parsed.problem);
+      if (explanation) diagnosis_ = asked_for_;
     }
 
     Problem problem = *parsed.problem;
@@ -73,24 +82,28 @@ class Explainer {
         hinted = true;
         break;
       }
-      if (!hinted) problem = smallest(problem, still_fails, tries_at_most, go_on).problem;
+      // The case that is reported may be too small to show the mistake.
+      if (!hinted) problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on).problem;
     }
 
     Failure shown = failed_.failure;
-    std::optional<Explanation> explanation;
     if (problem == *parsed.problem) {
       shown.violation = tried.result.violation;
-      if (!grave) explanation = explanation_of(tried, diagnosis_);
     } else {
       const TriedCase last = attempt(Case(problem));
       shown.problem = print(problem);
       shown.violation = last.result.violation;
-      if (!grave) explanation = explanation_of(last, diagnosis_);
+      // The sentence with the numbers of the case that is shown.
+      if (explanation && asked_for_ == explanation->diagnosis)
+        if (const auto smaller = explanation_of(last, asked_for_))
+          explanation->looks_like = smaller->looks_like + std::string(in_some_cases_ ? in_some_cases : "");
     }
     FindingRows rows = plain_finding(failed_.property, failed_.unit, shown, options_);
-    if (rows.looks_like.empty() && explanation) rows.looks_like = explanation->looks_like;
-    if (diagnosis_.empty() && explanation) diagnosis_ = explanation->diagnosis;
-    if (!diagnosis_.empty()) rows.diagnosis = diagnosis_;
+    if (rows.looks_like.empty() && explanation) rows.looks_like = sentence(*explanation);
+    if (explanation)
+      rows.diagnosis = explanation->diagnosis;
+    else if (!diagnosis_.empty())
+      rows.diagnosis = diagnosis_;
     return rows;
   }
 
@@ -99,18 +112,20 @@ class Explainer {
     if (!parsed.problem || !within_claim(*parsed.problem, failed_.subject.kernel)) return std::nullopt;
     const TriedCase tried = attempt(Case(*parsed.problem));
     if (tried.result.end != CaseEnd::violated) return std::nullopt;
-    auto explanation = explanation_of(tried, line.diagnosis);
-    if (!explanation) return std::nullopt;
-    diagnosis_ = line.diagnosis;
+    auto explanation = explanation_of_unit(tried, *parsed.problem);
+    if (!explanation || explanation->diagnosis != line.diagnosis || base_ != *parsed.problem) return std::nullopt;
+    diagnosis_ = asked_for_;
     const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
     const Problem problem = smallest(*parsed.problem, still_fails, tries_at_most, [] { return true; }).problem;
     const TriedCase last = attempt(Case(problem));
-    if (const auto better = explanation_of(last, diagnosis_)) explanation = better;
+    if (asked_for_ == explanation->diagnosis)
+      if (const auto smaller = explanation_of(last, asked_for_))
+        explanation->looks_like = smaller->looks_like + std::string(in_some_cases_ ? in_some_cases : "");
     Failure shown = failed_.failure;
     shown.problem = print(problem);
     shown.violation = last.result.violation;
     FindingRows rows = plain_finding(failed_.property, failed_.unit, shown, options_);
-    rows.looks_like = explanation->looks_like;
+    rows.looks_like = sentence(*explanation);
     rows.diagnosis = line.diagnosis;
     return rows;
   }
@@ -128,15 +143,142 @@ class Explainer {
     return tried;
   }
 
-  // The explanation of the first call of a case that one is found for.
-  std::optional<Explanation> explanation_of(const TriedCase& tried, std::string_view only) {
+  // The explanations of the first call of a case that has something to explain.
+  Diagnosed explanations_of(const TriedCase& tried, std::string_view only) {
+    Diagnosed diagnosed;
     for (std::size_t i = 0; i < tried.outcomes.size(); ++i) {
-      if (tried.outcomes[i].status != runner::Status::ok) continue;
-      if (auto explanation =
-              diagnose(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], only))
-        return explanation;
+      Diagnosed one =
+          explanations(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], only);
+      diagnosed.wrong = diagnosed.wrong || one.wrong;
+      diagnosed.found = std::move(one.found);
+      if (!diagnosed.found.empty()) break;
     }
-    return std::nullopt;
+    return diagnosed;
+  }
+  std::optional<Explanation> explanation_of(const TriedCase& tried, std::string_view only) {
+    const Diagnosed diagnosed = explanations_of(tried, only);
+    if (diagnosed.found.empty()) return std::nullopt;
+    return diagnosed.found.front();
+  }
+  bool contradicted_by(const TriedCase& tried, std::string_view diagnosis) {
+    for (std::size_t i = 0; i < tried.outcomes.size(); ++i)
+      if (contradicts(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], diagnosis))
+        return true;
+    return false;
+  }
+
+  // One case has many explanations, most of them coincidences; others of the unit's plan tell them apart. What explains
+  // the failing ones stands, and is the convention or algorithm of the kernel only if those that hold agree with it.
+  std::optional<Explanation> explanation_of_unit(const TriedCase& tried, const Problem& problem) {
+    const Diagnosed original = explanations_of(tried, {});
+    if (!original.wrong) return std::nullopt;
+    Seen seen;
+    seen.failing.push_back({problem, tried, original});
+    // A replay shows what its line shows.
+    if (options_.shrink || options_.explain) look_around(seen);
+    std::vector<Candidate> candidates = weighed(seen);
+    std::erase_if(candidates, [&](const Candidate& one) {
+      return one.explained < 2 * one.refuted || one.explanation.matched < matched_at_least;
+    });
+    if (candidates.empty()) return std::nullopt;
+    int rank = candidates.front().explanation.rank;
+    for (const Candidate& one : candidates) rank = std::min(rank, one.explanation.rank);
+    std::erase_if(candidates, [&](const Candidate& one) { return one.explanation.rank != rank; });
+    // Those that explain most; of these, those that nothing contradicts.
+    int most = 0;
+    for (const Candidate& one : candidates) most = std::max(most, one.explained);
+    std::erase_if(candidates, [&](const Candidate& one) { return one.explained < most; });
+    const bool some_hold =
+        std::any_of(candidates.begin(), candidates.end(), [](const Candidate& one) { return one.contradicted == 0; });
+    if (some_hold) std::erase_if(candidates, [](const Candidate& one) { return one.contradicted > 0; });
+    std::vector<Explanation> left;
+    for (const Candidate& one : candidates) left.push_back(one.explanation);
+    std::optional<Explanation> result = agreed(std::move(left));
+    if (!result) return std::nullopt;
+    asked_for_ = result->diagnosis.substr(0, result->diagnosis.find(", or "));
+    for (const Candidate& one : candidates)
+      if (one.explanation.diagnosis == asked_for_) base_ = one.first;
+    in_some_cases_ = !some_hold;
+    if (in_some_cases_) {
+      result->looks_like += in_some_cases;
+      result->advice.clear();
+    }
+    return result;
+  }
+
+  struct Candidate {
+    Explanation explanation;
+    Problem first;         // that it explains
+    int explained = 0;     // failing cases
+    int refuted = 0;       // failing cases, by another mistake
+    int contradicted = 0;  // cases that hold
+  };
+  struct Failing {
+    Problem problem;
+    TriedCase tried;
+    Diagnosed diagnosed;
+  };
+  struct Seen {
+    std::vector<Failing> failing;
+    std::vector<TriedCase> holding;
+  };
+  void look_around(Seen& seen) {
+    const std::vector<Problem> plan = failed_.property.plan(failed_.subject, options_.effort, options_.seed);
+    std::vector<std::size_t> chosen;
+    const auto failure = static_cast<std::size_t>(std::max<std::int64_t>(failed_.failure.index, 0));
+    // The neighbours of the failing case are like it, and the rest of the plan is not.
+    for (std::size_t i = failure + 1; i < plan.size() && i <= failure + neighbours; ++i) chosen.push_back(i);
+    const std::size_t step = std::max<std::size_t>(1, plan.size() / spread);
+    for (std::size_t i = step / 2; i < plan.size(); i += step)
+      if (i < failure || i > failure + neighbours) chosen.push_back(i);
+    std::int64_t elements = 0;
+    for (const std::size_t i : chosen) {
+      const std::int64_t size = element_count(plan[i].shape);
+      if (size > elements_of_one || elements + size > elements_of_all) continue;
+      elements += size;
+      TriedCase other = attempt(Case(plan[i]));
+      if (other.result.end == CaseEnd::violated) {
+        Diagnosed diagnosed = explanations_of(other, {});
+        if (diagnosed.wrong) seen.failing.push_back({plan[i], std::move(other), std::move(diagnosed)});
+      } else if (other.result.end == CaseEnd::held) {
+        seen.holding.push_back(std::move(other));
+      }
+    }
+  }
+  std::vector<Candidate> weighed(const Seen& seen) {
+    std::vector<Candidate> candidates;
+    for (const Failing& failing : seen.failing)
+      for (const Explanation& found : failing.diagnosed.found) {
+        const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& one) {
+          return one.explanation.diagnosis == found.diagnosis;
+        });
+        if (same == candidates.end()) {
+          candidates.push_back({found, failing.problem, 1});
+          continue;
+        }
+        ++same->explained;
+        same->explanation.matched += found.matched;
+        same->explanation.residual = std::max(same->explanation.residual, found.residual);
+      }
+    std::erase_if(candidates,
+                  [&](const Candidate& one) { return 4 * one.explained < static_cast<int>(seen.failing.size()); });
+    for (Candidate& one : candidates) {
+      const std::string& name = one.explanation.diagnosis;
+      for (const Failing& failing : seen.failing) {
+        const auto& found = failing.diagnosed.found;
+        if (std::any_of(found.begin(), found.end(), [&](const Explanation& each) { return each.diagnosis == name; }))
+          continue;
+        const bool refutes = one.explanation.rank == 1 ? contradicted_by(failing.tried, name)
+                                                       : group_size(failing.problem) >= matched_at_least;
+        one.refuted += refutes ? 1 : 0;
+      }
+      for (const TriedCase& holding : seen.holding) one.contradicted += contradicted_by(holding, name) ? 1 : 0;
+    }
+    return candidates;
+  }
+
+  static std::string sentence(const Explanation& explanation) {
+    return explanation.looks_like + (explanation.advice.empty() ? "" : "; " + explanation.advice);
   }
 
   bool fails_alike(const Problem& candidate) {
@@ -151,7 +293,10 @@ class Explainer {
   const FailedUnit& failed_;
   const RunOptions& options_;
   GraveBudget& budget_;
-  std::string diagnosis_;
+  std::string diagnosis_;  // what a smaller problem must show
+  std::string asked_for_;  // the same, of an explanation
+  bool in_some_cases_ = false;
+  Problem base_;  // the first that the explanation explains
 };
 
 }  // namespace

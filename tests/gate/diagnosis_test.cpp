@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 
@@ -23,6 +24,12 @@ struct Mistakes {
   bool one_pass = false;
   float divisor_less = 0;
 };
+
+float to_bfloat16(float value) {
+  int exponent = 0;
+  const float mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(mantissa * 256) / 256, exponent);
+}
 
 runner::Outcome run(const Problem& problem, const Inputs& inputs, const Mistakes& mistakes) {
   const VariantRow& row = row_of(problem.variant);
@@ -97,11 +104,15 @@ TEST_F(DiagnosisTest, SoundResultsAreNotExplained) {
 }
 
 TEST_F(DiagnosisTest, Parameters) {
-  EXPECT_EQ(diagnosis_of({.eps = [](float) { return 0.0F; }}), "eps ignored");
+  // Where the variance is above eps, a floor is the same; both are said.
+  EXPECT_EQ(diagnosis_of({.eps = [](float) { return 0.0F; }}),
+            "eps a floor below the variance; declared inside, or eps ignored");
+  EXPECT_EQ(diagnosis_of({.eps = [](float given) { return 2 * given; }}), "twice eps");
   EXPECT_EQ(diagnosis_of({.eps = [](float) { return 1e-5F; }}), "eps 1e-5 whatever is given");
   EXPECT_EQ(diagnosis_of({.gamma = [](float) { return 1.0F; }}), "gamma ignored");
   EXPECT_EQ(diagnosis_of({.beta = [](float) { return 0.0F; }}), "beta ignored");
   EXPECT_EQ(diagnosis_of({.gamma = [](float value) { return std::fabs(value); }}), "absolute value of gamma");
+  EXPECT_EQ(diagnosis_of({.gamma = to_bfloat16}), "gamma rounded to bfloat16");
 }
 
 TEST_F(DiagnosisTest, Conventions) {
@@ -146,8 +157,79 @@ TEST_F(DiagnosisTest, Algorithms) {
   EXPECT_EQ(diagnosis_of({.one_pass = true}), "one-pass variance");
   problem_.kappa = 1;
   Mistakes estimate;
-  estimate.root = [](float radicand) { return 1 / std::sqrt(radicand) * (1 + 0x1p-13F); };
+  estimate.root = [](float radicand) {
+    const float seed = std::bit_cast<float>(0x5F3759DFU - (std::bit_cast<std::uint32_t>(radicand) >> 1U));
+    return seed * (1.5F - 0.5F * radicand * seed * seed);
+  };
   EXPECT_EQ(diagnosis_of(estimate), "approximate reciprocal root");
+}
+
+// What is seen is said, and nothing about how it came about; of a part of the elements not even that.
+TEST_F(DiagnosisTest, GainPerGroup) {
+  Mistakes gain;
+  gain.root = [](float radicand) { return 1 / std::sqrt(radicand) * (1 + 0x1p-10F); };
+  EXPECT_EQ(diagnosis_of(gain), "gain per group");
+  const Inputs inputs = make_inputs(problem_);
+  const runner::Outcome sound = run(problem_, inputs, {});
+  runner::Outcome part = run(problem_, inputs, gain);
+  for (std::size_t i = 0; i < 20; ++i) part.outputs[Role::y][i] = sound.outputs[Role::y][i];
+  EXPECT_EQ(diagnosis_of(inputs, part), "");
+  // Every error of a single value is a gain.
+  problem_.shape = {3, 1, 2, 1};
+  EXPECT_EQ(diagnosis_of(gain), "");
+}
+
+TEST_F(DiagnosisTest, OneWrongElementAmongRightOnesIsNoConvention) {
+  const Inputs inputs = make_inputs(problem_);
+  runner::Outcome outcome = run(problem_, inputs, {});
+  const runner::Outcome without = run(problem_, inputs, {.beta = [](float) { return 0.0F; }});
+  for (std::size_t i = 56; i < 61; ++i) outcome.outputs[Role::y][i] = without.outputs[Role::y][i];
+  EXPECT_EQ(diagnosis_of(inputs, outcome), "");
+}
+
+TEST_F(DiagnosisTest, SubnormalsAreFlushedOnlyIfZero) {
+  Inputs inputs = make_inputs(problem_);
+  for (float& value : inputs[Role::gamma]) value = 0x1p-135F;
+  for (float& value : inputs[Role::beta]) value = 0;
+  runner::Outcome zero = run(problem_, inputs, {});
+  runner::Outcome off = zero;
+  for (float& value : zero.outputs[Role::y]) value = 0;
+  for (float& value : off.outputs[Role::y]) value *= 1.25F;
+  EXPECT_EQ(diagnosis_of(inputs, zero, "flushed subnormals"), "flushed subnormals");
+  EXPECT_EQ(diagnosis_of(inputs, off, "flushed subnormals"), "");
+}
+
+TEST_F(DiagnosisTest, PartsOfStatistics) {
+  problem_.shape = {3, 1, 300, 1};
+  problem_.kappa = 0;
+  Mistakes parts;
+  const Inputs inputs = make_inputs(problem_);
+  parts.statistics = [&](std::vector<float>&, std::vector<float>& variance) {
+    for (std::size_t g = 0; g < variance.size(); ++g) {
+      double squares = 0;
+      for (std::size_t begin = 0; begin < 300; begin += 64) {
+        const std::size_t end = std::min<std::size_t>(300, begin + 64);
+        double sum = 0;
+        for (std::size_t i = begin; i < end; ++i) sum += static_cast<double>(inputs[Role::x][300 * g + i]);
+        for (std::size_t i = begin; i < end; ++i) {
+          const double d = static_cast<double>(inputs[Role::x][300 * g + i]) - sum / static_cast<double>(end - begin);
+          squares += d * d;
+        }
+      }
+      variance[g] = static_cast<float>(squares / 300);
+    }
+  };
+  EXPECT_EQ(diagnosis_of(parts), "parts merged without the difference of their means");
+}
+
+TEST_F(DiagnosisTest, ResultsContradictOtherConventions) {
+  const Inputs inputs = make_inputs(problem_);
+  const Subject subject{row_of(problem_.variant), problem_.phase, kernel_, problem_.convention};
+  const runner::Outcome sound = run(problem_, inputs, {});
+  EXPECT_TRUE(contradicts(problem_, inputs, subject, sound, "eps ignored"));
+  EXPECT_TRUE(contradicts(problem_, inputs, subject, sound, "normalizing divisor n-1; declared n"));
+  const runner::Outcome other = run(problem_, inputs, {.divisor_less = 1});
+  EXPECT_FALSE(contradicts(problem_, inputs, subject, other, "normalizing divisor n-1; declared n"));
 }
 
 // In float32 the folded form is no worse than a mean rounded to float32; in a kernel that claims double statistics it
