@@ -353,7 +353,8 @@ class Diagnosis {
       if (inputs_[role].empty() || !asked(diagnosis)) return;
       Inputs inputs = inputs_;
       for (float& value : inputs[role]) value = static_cast<float>(change(static_cast<double>(value)));
-      if (inputs[role] != inputs_[role]) visit(diagnosis, sentence, "", whole(problem_, inputs));
+      if (inputs[role] != inputs_[role] && worth_a_truth(role, inputs))
+        visit(diagnosis, sentence, "", whole(problem_, inputs));
     };
     with(Role::gamma, "gamma ignored", "the result without gamma", [&](double) { return plain ? 1.0 : 0.0; });
     with(Role::beta, "beta ignored", "the result without beta", [](double) { return 0.0; });
@@ -377,7 +378,7 @@ class Diagnosis {
       Problem problem = problem_;
       problem.momentum = rounded(problem_.momentum, type.bits, type.smallest);
       const std::string diagnosis = fmt::format("momentum rounded to {}", type.name);
-      if (asked(diagnosis) && problem.momentum != problem_.momentum)
+      if (asked(diagnosis) && problem.momentum != problem_.momentum && (!quick_ || running_suspected()))
         visit(diagnosis, fmt::format("the result of a momentum rounded to {}", type.name), "", whole(problem, inputs_));
     }
     if (asked("saved statistic without eps") && written(Role::stat) && problem_.eps != 0 &&
@@ -391,6 +392,36 @@ class Diagnosis {
             whole(truth, bounds_));
     }
     samples_counted(visit);
+  }
+
+  [[nodiscard]] bool running_suspected() const { return any_[Role::running_mean] || any_[Role::running_var]; }
+
+  // Whether changed inputs of one role can explain the suspects at all: a truth costs far more than this.
+  [[nodiscard]] bool worth_a_truth(Role role, const Inputs& changed) const {
+    if (!quick_) return true;
+    if (role == Role::running_mean || role == Role::running_var)
+      return problem_.phase != Phase::forward_training || running_suspected();
+    if (role != Role::gamma && role != Role::beta) return true;
+    if (!only_suspected({Role::y})) return false;
+    if (truth_.groups.size() != static_cast<std::size_t>(groups_.count())) return true;
+    // y itself to first order: what the change moves, and what the worst suspects need.
+    double before = 0;
+    double after = 0;
+    for (std::int64_t group = 0; group < groups_.count(); ++group) {
+      const GroupTruth& truth = truth_.groups[static_cast<std::size_t>(group)];
+      if (!truth.mean.finite() || !truth.rstd.finite()) return true;
+      groups_.for_each(group, [&](std::int64_t i, const Shape& at) {
+        const auto index = static_cast<std::size_t>(i);
+        if (!suspected(Role::y, index)) return;
+        const auto c = static_cast<std::size_t>(dense_index(problem_.shape, affine_, at));
+        const double change = static_cast<double>(changed[role][c]) - static_cast<double>(inputs_[role][c]);
+        const double moved = role == Role::beta ? change : change * (x(i) - truth.mean.hi) * truth.rstd.hi;
+        const double error = got(Role::y, index) - truth_.out[Role::y][index].hi;
+        before = std::max(before, std::fabs(error) / bounds_.scale[Role::y][index]);
+        after = std::max(after, std::fabs(error - moved) / bounds_.scale[Role::y][index]);
+      });
+    }
+    return !(after > before / 2);
   }
 
   // running_var with N/(N-1) where the batch has N*S values per channel.
@@ -520,7 +551,8 @@ class Diagnosis {
         const double grown = size > 0 ? declared / size * growth * std::fabs(value) : declared;
         const double most = 2 * std::max(declared, grown) + 4 * unit_roundoff * std::fabs(value);
         if (std::isfinite(most))
-          compare(role, g, value, std::min(most, 0x1p-9 * std::fabs(value) + declared), 4 * most);
+          compare(role, g, value, std::min(most, 0x1p-9 * std::fabs(value) + (role == Role::mean ? declared : 0.0)),
+                  4 * most);
       };
       compare_saved(Role::mean, predicted.mean);
       compare_saved(Role::stat,
@@ -1100,8 +1132,9 @@ class Diagnosis {
       const double rounding = unit * (square + truth.variance);
       const double of_the_root = 8 * unit_roundoff * (truth.variance + problem_.eps);
       if (!(off <= std::max(8.0, n) * rounding + of_the_root)) return;
-      // Around a mean that is no larger than the deviations, other roundings are as large.
-      if (square >= 16 * truth.variance && off >= rounding / 64) matched += groups_.size();
+      // Around a mean that is no larger than the deviations other roundings are as large, and on constant groups any
+      // variance is wrong.
+      if (square >= 16 * truth.variance && truth.variance > 0 && off >= rounding / 64) matched += groups_.size();
     }
     add(2, "one-pass variance",
         negative ? "one-pass variance (mean of squares less square of the mean): negative, its root NaN"
