@@ -31,6 +31,9 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     p.shape = shape_with(subject.row, 37 + misalign, 3, static_cast<std::uint64_t>(misalign));
     p.misalign = misalign;
     p.skew = misalign % 4;
+    // Fast paths without parameters align differently.
+    p.gamma = misalign % 3 != 0;
+    p.beta = misalign % 3 == 1;
     p.fence = misalign % 2 == 0 ? Fence::right : Fence::left;
     p.saved = p.running = true;
     planner.add(p);

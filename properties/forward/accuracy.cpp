@@ -53,7 +53,7 @@ void add_lengths(Planner& planner, std::int64_t most) {
 void add_subsets(Planner& planner) {
   const std::vector<std::int64_t> lengths =
       planner.primary() ? std::vector<std::int64_t>{4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096}
-                        : std::vector<std::int64_t>{512, 768, 1024};
+                        : std::vector<std::int64_t>{512, 768};
   for (const std::int64_t length : lengths)
     for (const int subset : {0, 1, 2, 3}) {
       Recipe recipe;

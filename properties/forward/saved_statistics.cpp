@@ -35,6 +35,15 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   planner.add_shapes({Profile::conditioned});
   planner.add_counts();
+  if (planner.primary()) {
+    // Counts beyond 16 bits.
+    Recipe recipe;
+    recipe.length = 65536 + 9;
+    recipe.groups = 2;
+    recipe.kappa = 3;
+    recipe.saved = 1;
+    planner.add(recipe);
+  }
   add_corpus(planner, subject);
   return planner.take();
 }

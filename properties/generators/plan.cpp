@@ -193,7 +193,7 @@ std::vector<std::int64_t> Planner::lengths(std::int64_t most, std::int64_t one_i
   // Between them any length: some of each octave, as the seed says.
   std::uint64_t state = state_;
   for (std::int64_t octave = 128; octave < 65536; octave *= 2)
-    for (std::int64_t i = by_effort(2, 6, 20); i > 0; --i)
+    for (std::int64_t i = octave < 1024 ? by_effort(8, 16, 40) : by_effort(2, 6, 20); i > 0; --i)
       all.push_back(octave + static_cast<std::int64_t>(splitmix(state) % static_cast<std::uint64_t>(octave)));
   std::sort(all.begin(), all.end());
   all.erase(std::unique(all.begin(), all.end()), all.end());
@@ -272,19 +272,12 @@ void Planner::add_counts() {
     recipe.kappa = 3;
     add(recipe);
   };
-  for (const auto& [length, groups] : {std::pair<std::int64_t, std::int64_t>{4, 9},
-                                       {3, 49},
-                                       {8, 65},
-                                       {1, 257},
-                                       {5, 128},
-                                       {20, 33},
-                                       {33, 17},
-                                       {64, 100},
-                                       {128, 9}})
-    add_one(length, groups);
+  using Count = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [length, groups] : {Count{4, 9}, {3, 49}, {5, 128}}) add_one(length, groups);
   if (!primary()) return;
-  for (const auto& [length, groups] :
-       {std::pair<std::int64_t, std::int64_t>{7, 1025}, {2, 5000}, {768, 11}, {256, 17}, {129, 130}, {512, 129}})
+  for (const auto& [length, groups] : {Count{8, 65}, {1, 257}, {20, 33}, {33, 17}, {64, 100}, {128, 9}})
+    add_one(length, groups);
+  for (const auto& [length, groups] : {Count{7, 1025}, {2, 5000}, {768, 11}, {256, 17}, {129, 130}, {512, 129}})
     add_one(length, groups);
   add_one(3, 65536 + 7);
 }
@@ -299,7 +292,7 @@ void Planner::add_shapes(const std::vector<Profile>& profiles) {
   if (!primary()) shapes = {{2, 1, 3, 16}, {3, 4, 5, 1}, {7, 1, 17, 9}, {2, 2, 8, 9}, {1, 1, 768, 1}};
   std::size_t i = 0;
   for (const Shape& shape : shapes)
-    for (const Profile profile : profiles) {
+    for (const Profile profile : primary() ? profiles : std::vector<Profile>{profiles.front()}) {
       Problem problem;
       problem.shape = shape;
       problem.profile = profile;

@@ -77,6 +77,15 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     empty.running = true;
     planner.add(empty);
   }
+  if (planner.primary()) {
+    // Counts beyond 16 bits.
+    Recipe recipe;
+    recipe.length = 65536 + 9;
+    recipe.groups = 2;
+    recipe.kappa = 3;
+    recipe.running = 1;
+    planner.add(recipe);
+  }
   add_corpus(planner, subject);
   return planner.take();
 }
