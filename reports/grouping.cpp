@@ -13,8 +13,10 @@
 namespace normgate {
 namespace {
 
-// Properties whose findings tell most about a mistake come first: of several that fail for the same unknown reason the
-// one of smallest subject heads the block. What any wrong number fails comes last.
+// Properties whose findings tell most about a mistake come first: of a few that fail for the same unknown reason the
+// one of smallest subject heads the block. What any wrong number fails comes last. A mistake that shows in many
+// properties is special to none of them: accuracy shows it on ordinary data.
+constexpr std::size_t many_properties = 4;
 std::size_t breadth(std::string_view property) {
   static constexpr std::string_view narrow_first[] = {"memory",
                                                       "running_statistics",
@@ -104,8 +106,11 @@ void add_once(std::vector<std::string>& list, const std::string& value) {
 FindingBlock block_of(const std::vector<const Unit*>& units) {
   // A diagnosis says what the mistake is, whichever property met it: the first one in the record heads the block.
   const bool diagnosed = units.front()->finding && !units.front()->finding->diagnosis.empty();
+  std::vector<std::string> properties;
+  for (const Unit* unit : units) add_once(properties, unit->property);
   const auto rank = [&](const Unit& unit) {
-    return std::pair(is_about_ordinary_values(unit), diagnosed ? 0 : breadth(unit.property));
+    const bool plainest = properties.size() >= many_properties && unit.property == "accuracy";
+    return std::pair(is_about_ordinary_values(unit), diagnosed || plainest ? 0 : 1 + breadth(unit.property));
   };
   const Unit& first =
       **std::min_element(units.begin(), units.end(), [&](const Unit* a, const Unit* b) { return rank(*a) < rank(*b); });

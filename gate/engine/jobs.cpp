@@ -152,7 +152,12 @@ std::vector<std::string> shard_arguments(const RunOptions& options, int index, c
   return words;
 }
 
-void end_with_parent() { (void)::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+void end_with_parent() {
+  (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A parent that ended before that line no longer reads the progress.
+  pollfd progress{STDOUT_FILENO, 0, 0};
+  if (::poll(&progress, 1, 0) > 0 && (progress.revents & POLLERR) != 0) ::_exit(1);
+}
 
 void try_in_processes(Stage& stage, const RunOptions& options, Progress& progress) {
   std::vector<Shard> shards(static_cast<std::size_t>(options.jobs));

@@ -12,6 +12,7 @@
 namespace normgate {
 namespace {
 
+constexpr std::string_view not_repeatable = "not repeatable";
 constexpr std::int64_t fresh_tries = 3;
 constexpr std::int64_t repeated_tries = 100;
 constexpr double repeated_seconds = 2;
@@ -59,7 +60,7 @@ std::string check_command(const Unit& unit, const RunOptions& options, bool whol
 
 void tell_recurrence(const Recurrence& recurrence, const Unit& unit, const RunOptions& options, FindingRows& rows) {
   if (recurrence.fresh == 0 || recurrence.always()) return;
-  if (rows.diagnosis.empty()) rows.diagnosis = "not repeatable";
+  if (rows.diagnosis.empty()) rows.diagnosis = not_repeatable;
   if (recurrence.failed_fresh + recurrence.failed_repeated > 0) {
     add_sentence(rows.looks_like,
                  fmt::format("it failed again in {} of {} fresh processes", recurrence.failed_fresh, recurrence.fresh));
@@ -90,6 +91,8 @@ void confirm(const FailedUnit& failed, const RunOptions& options, FindingRows& r
   const std::int32_t kernel = failed.subject.kernel.index;
   const Case shown(*parsed.problem);
   Recurrence recurrence;
+  // The explanation began in a fresh process too, and the case did not fail there.
+  if (rows.diagnosis == not_repeatable) recurrence.fresh = 1;
   for (; recurrence.fresh < fresh_tries; ++recurrence.fresh) {
     failed.station.start_afresh(kernel);
     recurrence.failed_fresh += fails(shown) ? 1 : 0;

@@ -57,6 +57,9 @@ TEST(Grouping, WithoutADiagnosisTheFailingOutputIsTheBlock) {
   // Another layout or another output may be another mistake.
   EXPECT_EQ(kernels[0].shown[1].property, "layouts");
   EXPECT_EQ(kernels[0].shown[2].property, "saved_statistics");
+  // What shows in many properties is special to none.
+  record.units.push_back(finding_of("layer_norm", "avx2", "exact_data", ""));
+  EXPECT_EQ(group_findings(record)[0].shown[0].property, "accuracy");
 }
 
 TEST(Grouping, WithoutADiagnosisPhasesAndConventionsStayApart) {
