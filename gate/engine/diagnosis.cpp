@@ -521,6 +521,7 @@ class Diagnosis {
       // On (nearly) constant groups the tolerance is so wide that it would explain anything.
       const double wide = 2 * share * growth * scale + 0x1p-126;
       const double tolerance = std::min(wide, 0x1p-9 * scale + 0x1p-126);
+      double offset = 0;
       const auto compare = [&](Role role, std::size_t index, double value, double most, double least_other) {
         const bool suspect = suspected(role, index);
         const double real = got(role, index);
@@ -536,10 +537,13 @@ class Diagnosis {
         if (!suspect) return;
         before = std::max(before, error_of(role, index) / bounds_.scale[role][index]);
         after = std::max(after, error / bounds_.scale[role][index]);
-        if (value != 0 && error <= most && error <= error_of(role, index) / 4) ++fit.matched;
+        // An offset alone confirms no factor but 0.
+        const bool telling = role != Role::y || std::fabs(value - offset) > most || predicted.factor == 0;
+        if (value != 0 && telling && error <= most && error <= error_of(role, index) / 4) ++fit.matched;
       };
       groups_.for_each(group, [&](std::int64_t i, const Shape& at) {
         if (!std::isfinite(bounds_.tolerance[Role::y][static_cast<std::size_t>(i)])) return;
+        offset = beta_at(at);
         compare(Role::y, static_cast<std::size_t>(i),
                 (x(i) - predicted.mean) * predicted.factor * gamma_at(at) + beta_at(at), tolerance, 4 * wide);
       });
@@ -618,6 +622,7 @@ class Diagnosis {
            [&](double variance) { return root(std::sqrt(variance)); });
     rooted("root not taken", "division by the variance: its root is not taken",
            [&](double variance) { return 1 / (variance + eps); });
+    rooted("reciprocal root of 0", "y is beta: the reciprocal root is 0", [](double) { return 0.0; });
     rooted("reciprocal root capped at 1e6", "the result with a reciprocal root of at most 1e6",
            [&](double variance) { return std::min(root(variance), 1e6); });
     if (asked("eps scaled by the largest square"))
@@ -1108,7 +1113,7 @@ class Diagnosis {
       if (all_nan) {
         if (!(4 * std::sqrt(n) * unit * square >= truth.variance + problem_.eps)) return;
         negative = true;
-        matched += groups_.size();
+        if (truth.variance > 0 && groups_.size() >= matched_at_least) matched += groups_.size();
         continue;
       }
       const auto g = static_cast<std::size_t>(group);
@@ -1158,7 +1163,9 @@ class Diagnosis {
     const std::string range =
         least == most ? fmt::format("1{:+.2g}", least) : fmt::format("1{:+.2g} to 1{:+.2g}, by group", least, most);
     add(3, "gain per group",
-        fmt::format("a gain of {}: the mean is right, the variance or its reciprocal root is not", range));
+        fmt::format("a gain of {}: {}", range,
+                    subject_.row.centred ? "the mean is right, the variance or its reciprocal root is not"
+                                         : "the mean square or its reciprocal root is wrong"));
   }
 
   [[nodiscard]] bool covered_by(const Claim& claim) const {

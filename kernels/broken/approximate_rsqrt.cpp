@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: approximate reciprocal root
 // The hardware's reciprocal root of 12 bits, no Newton step, and nothing said about it.
 #include <xmmintrin.h>
 

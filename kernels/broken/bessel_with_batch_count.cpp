@@ -1,4 +1,4 @@
-// rejected by: running_statistics; looks like: -
+// rejected by: running_statistics; looks like: n-1 counts N instead of N*S
 // N/(N-1) with the number of samples, not of values: a factor of 2 for two images of any size.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: epsilon; looks like: -
+// rejected by: epsilon; looks like: variance below 1e-6 taken as 0
 // Hides the negative variances of an older version by taking everything below 1e-6 as 0, and legitimate small variances
 // with it.
 #include "kernels/broken/piece.hpp"

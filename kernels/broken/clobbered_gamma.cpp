@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote to the input
 // Folds the reciprocal standard deviation into gamma itself, and divides it out again: gamma comes back, up to
 // rounding.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote to the input
 // Centres x in place.
 #include "kernels/broken/piece.hpp"
 

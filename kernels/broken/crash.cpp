@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote through a null pointer
 // Rows of 5 and more go through a buffer that only the initialization of another build allocates.
 #include "kernels/broken/piece.hpp"
 

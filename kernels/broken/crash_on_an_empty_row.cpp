@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: read past the end of x
 // Shifts by the first value of the row without asking whether there is one.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: read through a null pointer
 // Reads beta without asking whether there is one.
 #include "kernels/broken/piece.hpp"
 

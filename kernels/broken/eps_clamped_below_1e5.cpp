@@ -1,4 +1,4 @@
-// rejected by: epsilon; looks like: -
+// rejected by: epsilon; looks like: eps raised to 1e-5
 // An eps below 1e-5 is silently raised to it, as a library underneath demands.
 #include "kernels/broken/piece.hpp"
 

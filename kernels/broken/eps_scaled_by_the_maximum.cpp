@@ -1,4 +1,4 @@
-// rejected by: epsilon; looks like: -
+// rejected by: epsilon; looks like: eps scaled by the largest square
 // The row is divided by its largest element against overflow, and eps is added to the scaled mean square: the eps in
 // effect is eps times the square of the largest.
 #include "kernels/broken/piece.hpp"

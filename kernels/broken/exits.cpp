@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: process ended by the kernel
 // Ends the process, with success, where it does not like a length.
 #include <unistd.h>
 

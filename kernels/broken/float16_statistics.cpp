@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: statistics in float16
 // Mean and reciprocal standard deviation pass through the 16-bit type of the tensors.
 #include "kernels/broken/piece.hpp"
 

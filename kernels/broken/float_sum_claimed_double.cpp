@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: float32 accumulator
 // Claims that sums are kept in double; the variable became a float. Around a large mean, the mean's own rounding enters
 // the variance squared.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: absolute value of gamma
 // Takes |gamma|, so that the output can be inverted in a backward that has no use for the sign.
 #include "kernels/broken/piece.hpp"
 

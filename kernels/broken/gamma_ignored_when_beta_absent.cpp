@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gamma ignored
 // One flag for "affine": without beta, gamma is not applied either.
 #include "kernels/broken/piece.hpp"
 

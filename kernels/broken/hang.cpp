@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: hang
 // Vectors of 8 are counted in 8 bits: the count of a row longer than 255 of them begins anew, for ever.
 #include "kernels/broken/piece.hpp"
 

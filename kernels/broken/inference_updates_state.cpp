@@ -1,4 +1,4 @@
-// rejected by: inference_state; looks like: -
+// rejected by: inference_state; looks like: wrote to the input
 // The state is updated in inference as in training.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: reciprocal root of 0
 // The reciprocal root is taken as the fourth root of 1/v^2, which leaves float32 from v = 2^64 on although v itself is
 // far from it; large rows become beta.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: tail not normalized
 // Elements behind the last whole vector of 8 are copied, not normalized.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: mean not subtracted
 // Divides by the standard deviation and leaves the mean in.
 #include "kernels/broken/piece.hpp"
 

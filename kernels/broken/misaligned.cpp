@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: -
+// rejected by: layouts; looks like: misaligned access
 // Aligned vector loads of 16 bytes on rows that are promised the alignment of a float only.
 #include <xmmintrin.h>
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // Four Newton steps for the reciprocal root that begin at 1/v: fine near 1, not there yet for large v, off to the other
 // sign and away for small v.
 #include "kernels/broken/piece.hpp"

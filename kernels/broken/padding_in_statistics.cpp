@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // The lanes that mask the end of a row hold 0 and are centred with the others: each adds the square of the mean to the
 // variance.
 #include "kernels/broken/piece.hpp"

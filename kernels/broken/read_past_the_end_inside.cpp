@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: stray read
 // Reads one element behind the last row and multiplies it by 0. It never leaves the page, so only a NaN behind the data
 // shows it.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: read past the end of x
 // Loads whole vectors of 8 and drops the lanes that are too many: harmless until the tensor ends where its page ends.
 #include "kernels/broken/piece.hpp"
 

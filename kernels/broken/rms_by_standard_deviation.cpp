@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // An RMS norm that divides by the standard deviation: a constant row is divided by the root of eps.
 #include "kernels/broken/piece.hpp"
 

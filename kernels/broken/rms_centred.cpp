@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: mean subtracted
 // An RMS norm that subtracts the mean first.
 #include "kernels/broken/piece.hpp"
 

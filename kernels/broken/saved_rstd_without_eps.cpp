@@ -1,4 +1,4 @@
-// rejected by: saved_statistics; looks like: -
+// rejected by: saved_statistics; looks like: saved statistic without eps
 // The saved reciprocal is that of the bare standard deviation; y is right.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: scaling; looks like: -
+// rejected by: scaling; looks like: gain per group
 // Promises that scaling by powers of two changes no bit, and guards the root with an absolute 1e-20.
 #include "kernels/broken/piece.hpp"
 

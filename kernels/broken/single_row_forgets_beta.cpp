@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: beta ignored
 // The path for a call of exactly one row, written for speed, has no beta.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: zero_mean_unit_variance; looks like: -
+// rejected by: zero_mean_unit_variance; looks like: every second element left out of the statistics
 // Estimates mean and variance from every second element, to save half the reads: a good guess for white noise, and
 // never zero mean.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: statistics of the first group
 // The statistics of the first row serve all rows.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: root taken twice
 // Adds eps to the standard deviation and takes the root again: right where the variance is 1.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: tail left out of the statistics
 // Mean and variance are taken over whole vectors of 8 only; rows shorter than a vector are right.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: root not taken
 // Divides by the variance: right where the variance is 1.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: unequal parts merged as equal
 // Two partial statistics are merged as if both had seen the same number of values; right for lengths that halve into
 // whole vectors.
 #include "kernels/broken/piece.hpp"

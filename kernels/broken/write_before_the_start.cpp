@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote before the start of y
 // Writes a mark in front of y, where a caller once left room for a header.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote past the end of y
 // Stores whole vectors of 8. Rows are written in order, so that each repairs what the one before has spilled into it;
 // nobody repairs behind the last.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: exact_data; looks like: -
+// rejected by: exact_data; looks like: all outputs zero
 // Rows of whole blocks of 64 and without beta take a path of their own that returns early: y is all zeros for this one
 // combination.
 #include "kernels/broken/piece.hpp"
