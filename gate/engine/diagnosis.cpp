@@ -264,7 +264,7 @@ class Diagnosis {
     const bool zero = std::all_of(y.begin(), y.end(), [](float value) { return value == 0; });
     const bool finite = std::all_of(wanted.begin(), wanted.end(), [](const Exact& value) { return value.finite(); });
     if (asked("all outputs zero") && zero && finite && y.size() >= static_cast<std::size_t>(matched_at_least))
-      add(2, "all outputs zero", "y is zero everywhere: an output that is cleared and not filled");
+      add(2, "all outputs zero", "y is zero everywhere");
   }
 
   // ---- predictions by the reference
