@@ -8,7 +8,7 @@ const Inputs& Case::inputs() const {
 }
 
 const Truth& Case::truth() const {
-  if (!truth_) truth_ = forward_truth(problem_, inputs());
+  if (!truth_) truth_ = forward_truth(problem_, inputs(), wanted_);
   return *truth_;
 }
 

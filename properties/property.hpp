@@ -26,13 +26,14 @@ enum class Effort : std::int32_t { quick, standard, thorough };
 // the problem is part of it.
 class Case {
  public:
-  explicit Case(Problem problem) : problem_(std::move(problem)) {}
+  explicit Case(Problem problem, Wanted wanted = Wanted::everything) : problem_(std::move(problem)), wanted_(wanted) {}
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const Inputs& inputs() const;
   [[nodiscard]] const Truth& truth() const;
 
  private:
   Problem problem_;
+  Wanted wanted_;
   mutable std::optional<Inputs> inputs_;
   mutable std::optional<Truth> truth_;
 };
@@ -89,6 +90,8 @@ struct Property {
   // more can be run on the bench.
   std::vector<runner::Call> (*calls)(const Case&, const Subject&);
   Judgement (*judge)(const Case&, const Subject&, std::span<const runner::Outcome> outcomes, Bench&);
+  // What `judge` needs of the truth.
+  Wanted wanted = Wanted::everything;
 };
 
 // All properties, in the order in which they are tried and reported.

@@ -112,7 +112,8 @@ class GroupTrial {
   void try_chunk(std::span<const GroupProblem* const> chunk) {
     std::vector<Case> cases;
     cases.reserve(chunk.size());
-    for (const GroupProblem* problem : chunk) cases.emplace_back(problem->problem);
+    for (const GroupProblem* problem : chunk)
+      cases.emplace_back(problem->problem, group_.units.front()->property->wanted);
     for (std::size_t u = 0; u < group_.units.size(); ++u) {
       try_unit(chunk, cases, u);
       progress_.update(state_);

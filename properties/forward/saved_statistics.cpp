@@ -64,6 +64,7 @@ const Property saved_statistics{
     applies,
     plan,
     one_call,
-    judge};
+    judge,
+    Wanted::statistics};
 
 }  // namespace normgate

@@ -106,7 +106,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     next.key += static_cast<std::uint64_t>(step);
     next.step += step;
     for (const Role role : roles) next.values[role] = state[role];
-    const Case later(next);
+    const Case later(next, Wanted::statistics);
     const auto outcome = bench.run_one(later.problem(), later.inputs());
     judge_within_bounds(later, claim, forward_bounds(later.problem(), later.inputs(), later.truth(), claim),
                         outcome.outputs, roles, judgement);
@@ -123,6 +123,7 @@ const Property running_statistics{"running_statistics",
                                   applies,
                                   plan,
                                   one_call,
-                                  judge};
+                                  judge,
+                                  Wanted::statistics};
 
 }  // namespace normgate

@@ -611,6 +611,7 @@ class Forward {
   }
 
   void judge_y(std::int64_t q, const Group& group, const Statistics& s, bool range) {
+    if (truth_.out[Role::y].empty()) return;  // none, or not wanted
     if (!group.finite && problem_.phase == Phase::forward_training) return;
     const GroupTruth& exact = truth_.groups[static_cast<std::size_t>(q)];
     const bool plus_one = problem_.gamma && problem_.convention.gamma == GammaOffset::plus_one;

@@ -52,9 +52,10 @@ double magnitude(const T& v) { return std::fabs(static_cast<double>(v)); }
 
 class Forward {
  public:
-  Forward(const Problem& problem, const Inputs& inputs)
+  Forward(const Problem& problem, const Inputs& inputs, Wanted wanted)
       : problem_(problem),
         inputs_(inputs),
+        wanted_(wanted),
         row_(row_of(problem.variant)),
         groups_(problem.shape, row_),
         eps_(problem.eps),
@@ -83,10 +84,11 @@ class Forward {
           q, [&](std::int64_t i, const Shape&) { x[p++] = T(inputs_[Role::x][static_cast<std::size_t>(i)]); });
       const auto group = n == 0 ? empty_group() : statistics_of(x, row_.centred, eps_, problem_.convention);
       leave_statistics(q, group.mean, group.variance, group.rstd);
+      if (problem_.running) take_in(q, group);
+      if (wanted_ == Wanted::statistics) continue;
       p = 0;
       groups_.for_each(q,
                        [&](std::int64_t i, const Shape& at) { leave_y(i, at, group.centred[p++], 0.0, group.rstd); });
-      if (problem_.running) take_in(q, group);
     }
     if (problem_.running) update_state();
     return std::move(truth_);
@@ -97,6 +99,7 @@ class Forward {
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
       const auto given = given_statistics(q);
       leave_statistics(q, given.mean, given.variance, given.rstd);
+      if (wanted_ == Wanted::statistics) continue;
       groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
         const T x(inputs_[Role::x][static_cast<std::size_t>(i)]);
         const T centred = row_.centred ? T(x - given.mean) : x;
@@ -116,6 +119,7 @@ class Forward {
   void allocate() {
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
+      if (role == Role::y && wanted_ == Wanted::statistics) continue;
       if (use_of(problem_, role).write)
         truth_.out[role].resize(
             static_cast<std::size_t>(element_count(restricted(problem_.shape, axes_of(role, row_)))));
@@ -220,6 +224,7 @@ class Forward {
 
   const Problem& problem_;
   const Inputs& inputs_;
+  Wanted wanted_;
   const VariantRow& row_;
   Groups groups_;
   T eps_;
@@ -237,8 +242,8 @@ class Forward {
 
 }  // namespace
 
-Truth forward_truth(const Problem& problem, const Inputs& inputs) {
-  Forward forward(problem, inputs);
+Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+  Forward forward(problem, inputs, wanted);
   return problem.phase == Phase::forward_training ? forward.training() : forward.inference();
 }
 

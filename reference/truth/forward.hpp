@@ -24,7 +24,10 @@ struct Truth {
   std::vector<GroupTruth> groups;
 };
 
+// Which outputs are asked for: y costs most of the time, and what judges statistics alone does not need it.
+enum class Wanted : std::int32_t { everything, statistics };
+
 // `problem` must pass check(); `inputs` are what make_inputs gives, or others of the same sizes.
-[[nodiscard]] Truth forward_truth(const Problem& problem, const Inputs& inputs);
+[[nodiscard]] Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted = Wanted::everything);
 
 }  // namespace normgate
