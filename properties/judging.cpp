@@ -100,15 +100,18 @@ void judge_within_bounds(const Case& c, const Claim& claim, const Bounds& bounds
         judgement.worst_share = share;
         judgement.worst_role = role;
       }
-      judgement.worst_row_ulp = std::max(judgement.worst_row_ulp, ulps);
+      // Ulps of a row that is zero throughout (a constant group without beta) would count nothing.
+      const bool has_scale = bounds.scale[role][i] > 0x1p-126;
+      if (has_scale) judgement.worst_row_ulp = std::max(judgement.worst_row_ulp, ulps);
       // Only an error beyond tolerance and the truth's own bound is a proof.
       if (error <= tolerance[i] + truth[i].bound || judgement.violation) continue;
       Violation violation;
       violation.at = place(c.problem(), role, i, outputs[role]);
       violation.got = both_ways(got);
       violation.want = both_ways(truth[i].hi);
-      violation.error = fmt::format("{:.4g} row ulp, {:.4g} of the bound {:.4g}   ({})", ulps, share, tolerance[i],
-                                    bound_in_words(c, claim, i, role));
+      violation.error = fmt::format("{}, {:.4g} of the bound {:.4g}   ({})",
+                                    has_scale ? fmt::format("{:.4g} row ulp", ulps) : "in a row of zeros", share,
+                                    tolerance[i], bound_in_words(c, claim, i, role));
       judgement.violation = std::move(violation);
     }
   }

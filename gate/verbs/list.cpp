@@ -41,9 +41,9 @@ void list_conventions() {
 }
 
 void list_profiles() {
-  for (const Profile profile :
-       {Profile::conditioned, Profile::exact, Profile::exact_sum, Profile::needle, Profile::special,
-        Profile::near_constant, Profile::constant, Profile::outlier_channels, Profile::parameter_rounding, Profile::drift})
+  for (const Profile profile : {Profile::conditioned, Profile::exact, Profile::exact_sum, Profile::needle,
+                                Profile::special, Profile::near_constant, Profile::constant, Profile::outlier_channels,
+                                Profile::parameter_rounding, Profile::drift})
     fmt::print("{}\n", name_of(profile));
 }
 
