@@ -159,6 +159,9 @@ typedef struct ng_sum {
   int64_t block; /* 0: 1 */
 } ng_sum;
 
+/* How a claim is read where a kernel has a choice: a product of deviations may be rounded in either of the two types;
+ * Welford's running mean has the accumulator's, and its partial results (lanes, blocks) are merged by
+ * m_a + (m_b - m_a) * n_b / n; contraction to fused multiply-adds is always allowed. */
 typedef struct ng_claim {
   size_t struct_size;
   int32_t accumulator;         /* ng_type of sums and of the divisions by n */
@@ -167,10 +170,10 @@ typedef struct ng_claim {
   int32_t form;                /* ng_form */
   const ng_sum* group_sum;     /* NULL: sequential */
   const ng_sum* across_groups; /* sums of dgamma and dbeta over groups; and of instance_norm's running statistics */
-  double rsqrt_ulp;            /* error of 1/sqrt in ulp; 0: a correctly rounded square root and a division */
-  int32_t subnormals;          /* ng_subnormals */
-  int32_t saved_use;           /* ng_saved_use, backward only */
-  uint64_t promises;           /* ng_promise bits */
+  double rsqrt_ulp;   /* error of 1/sqrt in ulp of the exact value; 0: a correctly rounded square root and a division */
+  int32_t subnormals; /* ng_subnormals */
+  int32_t saved_use;  /* ng_saved_use, backward only */
+  uint64_t promises;  /* ng_promise bits */
 } ng_claim;
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */

@@ -223,11 +223,11 @@ std::variant<std::unique_ptr<WorkerProcess>, HarnessError> WorkerProcess::start(
                                  : "while it was being loaded (a constructor of the library or of a static object)";
     std::string sentence = "plugin '" + plugin + "' ";
     if (death->timed_out)
-      sentence += "hangs: no end within the time limit " + when + "; loading must return";
+      sentence += "hung: no end within the time limit " + when + "; loading must return";
     else if (death->signalled)
-      sentence += "crashes: " + describe(*death) + " " + when + "; loading must succeed";
+      sentence += "crashed: " + describe(*death) + " " + when + "; loading must succeed";
     else
-      sentence += "ends the process with " + describe(*death) + " " + when + "; loading must return";
+      sentence += "ended the process with " + describe(*death) + " " + when + "; loading must return";
     return HarnessError{sentence + last_words(result->output())};
   }
   Control& control = result->control();
