@@ -645,9 +645,9 @@ class Diagnosis {
                                       {"1e-10", 1e-10},
                                       {"1e-12", 1e-12},
                                       {"1e-20", 1e-20}}) {
-      const bool any = std::any_of(truth_.groups.begin(), truth_.groups.end(), [&](const GroupTruth& truth) {
-        return truth.variance.hi < least && truth.variance.hi > 0;
-      });
+      const bool any = std::any_of(
+          truth_.groups.begin(), truth_.groups.end(),
+          [least = least](const GroupTruth& truth) { return truth.variance.hi < least && truth.variance.hi > 0; });
       const std::string diagnosis = fmt::format("variance below {} taken as 0", name);
       if (!any || !asked(diagnosis)) continue;
       visit(diagnosis, fmt::format("the result with variances below {} taken as 0", name), "",

@@ -67,9 +67,10 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     if (depends.nan) {
       if (!std::isnan(got)) wrong = "a NaN is among the inputs that it depends on";
     } else if (depends.infinite) {
-      const bool is_value =
-          got == truth.hi || (std::isnan(got) && std::isnan(truth.hi)) ||
-          (truth.finite() && std::isfinite(got) && distance(got, truth) <= std::fabs(truth.hi) * 4 * unit_float32);
+      // A finite value is 0 * gamma + beta, exact, or (a floor under -infinity) one with an ordinary bound.
+      const double tolerance = bounds.tolerance[role][i];
+      const bool is_value = got == truth.hi || (std::isnan(got) && std::isnan(truth.hi)) ||
+                            (tolerance < infinity && distance(got, truth) <= tolerance + truth.bound);
       if (!is_value && (claim.ieee_specials || !std::isnan(got)))
         wrong = claim.ieee_specials ? "an infinity is among its inputs; ieee_specials promises the definition's value"
                                     : "an infinity is among its inputs; the definition's value or NaN is right";

@@ -467,8 +467,15 @@ class Forward {
   Statistics given(const Group& group) const {
     Statistics s;
     s.difference_roundoff = row_.centred ? u_s_ : 0;
-    // What follows from an infinite statistic is a matter of extended reals, not of rounding.
-    if (std::isinf(group.mean) || std::isinf(group.variance) || std::isinf(group.rstd)) return unknown();
+    // What follows from an infinite statistic is a matter of extended reals, not of rounding; but a floor takes every
+    // variance below eps, -infinity too, for eps.
+    const bool floored = problem_.convention.eps == EpsPlacement::floor && group.variance < 0;
+    if (std::isinf(group.mean) || (std::isinf(group.variance) && !floored) || std::isinf(group.rstd)) return unknown();
+    if (std::isinf(group.variance)) {
+      s.variance = {0, 0};
+      finish(group, s);
+      return s;
+    }
     const bool weighted =
         problem_.given == Given::running && problem_.convention.momentum == MomentumForm::accumulated_weight;
     const double t = weighted ? gamma_factor(2, unit_float32) : 0;
