@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Fault{"constructor_crash", "segmentation fault (SIGSEGV) while it was being loaded", "must succeed"},
         Fault{"constructor_exit", "exit status 0 while it was being loaded", "must return"},
-        Fault{"constructor_hang", "hangs", "must return"}, Fault{"entry_null", "returned NULL", "must return"},
+        Fault{"constructor_hang", "hung", "must return"}, Fault{"entry_null", "returned NULL", "must return"},
         Fault{"entry_crash", "abort (SIGABRT) while normgate_plugin_v1", "must succeed"},
         Fault{"wrong_version", "abi_version 2", "version 1"},
         Fault{"no_symbol", "does not export normgate_plugin_v1", "must define"},
