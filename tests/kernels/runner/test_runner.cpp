@@ -282,7 +282,7 @@ TEST(Runner, EndsOfTheProcessAreTold) {
 TEST(Runner, HangsAreEnded) {
   Options cpu;
   cpu.cpu_seconds = 0.2;
-  EXPECT_EQ(run_one("hung", small_problem(), cpu).status, Status::timed_out);
+  EXPECT_EQ(run_one("hangs", small_problem(), cpu).status, Status::timed_out);
   Options wall;
   wall.wall_seconds = 0.2;
   const Outcome outcome = run_one("sleeps", small_problem(), wall);
@@ -295,7 +295,7 @@ TEST(Runner, GoesOnBehindACallThatFails) {
   options.cpu_seconds = 0.2;
   Worker worker = make_worker(options);
   std::vector<Call> calls;
-  const std::vector<std::string> names{"good", "exits", "good", "over_read", "over_read", "good", "hung", "good"};
+  const std::vector<std::string> names{"good", "exits", "good", "over_read", "over_read", "good", "hangs", "good"};
   for (int round = 0; round < 20; ++round)
     for (const std::string& name : names)
       if (round % 10 == 3 || name == "good") calls.push_back(call_of(name, small_problem()));
