@@ -208,7 +208,7 @@ class Kernel {
     if (claim_.rsqrt_ulp == 0) return 1 / std::sqrt(w);
     const long double exact = 1 / std::sqrt(static_cast<long double>(w));
     const S rounded = static_cast<S>(exact);
-    if (style_.root_direction == 0 || !std::isfinite(rounded)) return rounded;
+    if (style_.root_direction == 0 || !std::isfinite(rounded) || exact == 0) return rounded;
     // As far as is allowed: the last number within rsqrt_ulp units of the exact value.
     const long double unit = std::ldexp(1.0L, std::ilogb(exact) - (sizeof(S) == 4 ? 23 : 52));
     const long double far = exact + style_.root_direction * static_cast<long double>(claim_.rsqrt_ulp) * unit;
