@@ -12,6 +12,15 @@ const Truth& Case::truth() const {
   return *truth_;
 }
 
+const Truth& Case::gradient(SavedUse use) const {
+  // Without handed statistics there is one function: the derivative.
+  const bool handed = problem_.phase == Phase::backward_training && problem_.saved;
+  if (!handed || use == SavedUse::undeclared) use = SavedUse::recomputes;
+  const auto known = gradients_.find(use);
+  if (known != gradients_.end()) return known->second;
+  return gradients_.emplace(use, backward_truth(problem_, inputs(), use)).first->second;
+}
+
 runner::Outcome Bench::run_one(const Problem& problem, const Inputs& inputs, runner::Filling filling) {
   const runner::Call call{kernel().index, problem, inputs, filling};
   return std::move(run({&call, 1}).front());

@@ -57,7 +57,7 @@ std::string both_ways(double value) { return fmt::format("{}  {}", hexfloat(valu
 
 std::int64_t group_of(const Problem& problem, Role role, std::size_t index) {
   if (role == Role::mean || role == Role::stat) return static_cast<std::int64_t>(index);
-  if (role != Role::y && role != Role::x) return -1;
+  if (role != Role::y && role != Role::x && role != Role::dx && role != Role::dy) return -1;
   return group_index(problem, coordinates(problem.shape, axes_of(role, row_of(problem.variant)), index));
 }
 
@@ -71,17 +71,59 @@ std::string bound_in_words(const Case& c, const Claim& claim, std::size_t elemen
                                  type(claim.statistics), claim.form == AffineForm::folded ? "folded" : "centred", n);
   const std::int64_t group = group_of(problem, role, element);
   if (group >= 0 && row_of(problem.variant).centred) {
-    const auto& g = c.truth().groups[static_cast<std::size_t>(group)];
+    const Truth& truth = is_backward(problem.phase) ? c.gradient(claim.saved_use) : c.truth();
+    const auto& g = truth.groups[static_cast<std::size_t>(group)];
     if (g.variance.hi > 0)
       text += fmt::format(", |mean|/sigma = {:.4g}", std::fabs(g.mean.hi) / std::sqrt(g.variance.hi));
   }
   return text;
 }
 
-void judge_within_bounds(const Case& c, const Claim& claim, const Bounds& bounds, const Inputs& outputs,
+namespace {
+
+// Widens the bounds of one use to those around the derivative, and takes the larger of both.
+void widen(Bounds& bounds, const Bounds& other, const Truth& function, const Truth& derivative) {
+  for (const Role role : gradient_roles) {
+    auto& tolerance = bounds.tolerance[role];
+    for (std::size_t i = 0; i < tolerance.size(); ++i) {
+      const Exact& f = function.out[role][i];
+      const Exact& d = derivative.out[role][i];
+      const double apart = f.finite() && d.finite() ? std::fabs((f.hi - d.hi) + (f.lo - d.lo)) + f.bound + d.bound
+                           : distance(f.hi, d) == 0 ? 0
+                                                    : infinity;
+      tolerance[i] = std::max(tolerance[i], (other.tolerance[role][i] + apart) * (1 + 0x1p-50));
+    }
+  }
+  for (std::size_t q = 0; q < bounds.in_range.size(); ++q) bounds.in_range[q] = bounds.in_range[q] && other.in_range[q];
+}
+
+}  // namespace
+
+Demand demand_of(const Case& c, const Subject& subject) {
+  const Problem& problem = c.problem();
+  const Claim& claim = subject.kernel.claim;
+  if (!is_backward(problem.phase)) {
+    const Truth& truth = c.truth();
+    return {&truth, forward_bounds(problem, c.inputs(), truth, claim)};
+  }
+  const bool handed = problem.phase == Phase::backward_training && problem.saved;
+  const SavedUse use = handed ? claim.saved_use : SavedUse::recomputes;
+  const Truth& truth = c.gradient(use);
+  Demand demand{&truth, backward_bounds(problem, c.inputs(), truth,
+                                        use == SavedUse::undeclared ? SavedUse::recomputes : use, claim)};
+  if (use == SavedUse::undeclared)
+    for (const SavedUse other : {SavedUse::short_form, SavedUse::textbook}) {
+      const Truth& function = c.gradient(other);
+      widen(demand.bounds, backward_bounds(problem, c.inputs(), function, other, claim), function, truth);
+    }
+  return demand;
+}
+
+void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand, const Inputs& outputs,
                          std::span<const Role> roles, Judgement& judgement) {
+  const Bounds& bounds = demand.bounds;
   for (const Role role : roles) {
-    const auto& truth = c.truth().out[role];
+    const auto& truth = demand.truth->out[role];
     const auto& tolerance = bounds.tolerance[role];
     for (std::size_t i = 0; i < truth.size(); ++i) {
       if (tolerance[i] == infinity) {

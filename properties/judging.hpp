@@ -19,8 +19,18 @@ namespace normgate {
 // The group that an element of a role belongs to; -1 for roles that have no group (running statistics).
 [[nodiscard]] std::int64_t group_of(const Problem& problem, Role role, std::size_t index);
 
+// What a kernel's outputs are held to in this case, forward or backward: the truth, and the bounds around it that
+// follow from its claim. A backward kernel that declares how it uses handed statistics is held to that function of its
+// inputs; one that does not, to the derivative of the forward, within the bounds of every use it may make of them (MATH
+// §7).
+struct Demand {
+  const Truth* truth = nullptr;
+  Bounds bounds;
+};
+[[nodiscard]] Demand demand_of(const Case& c, const Subject& subject);
+
 // Judges every element of `roles` within its bound, adding to `judgement`; the first violation in logical order stays.
-void judge_within_bounds(const Case& c, const Claim& claim, const Bounds& bounds, const Inputs& outputs,
+void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand, const Inputs& outputs,
                          std::span<const Role> roles, Judgement& judgement);
 
 // Demands equal bits (−0 = +0, NaN = NaN) of two results of the same problem, or, if `bounds` is given, a difference of
@@ -43,7 +53,10 @@ void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::
 // The kernel's first listed convention: behaviour that no convention changes is tried with that one only.
 [[nodiscard]] bool is_primary(const Subject& subject);
 
-inline constexpr Role forward_roles[] = {Role::y,           Role::mean,          Role::stat, Role::running_mean,
-                                         Role::running_var, Role::running_weight};
+// What either kind of phase may write; written() says which of them a problem does.
+inline constexpr Role output_roles[] = {Role::y,           Role::mean,           Role::stat, Role::running_mean,
+                                        Role::running_var, Role::running_weight, Role::dx,   Role::dgamma,
+                                        Role::dbeta};
+inline constexpr Role gradient_roles[] = {Role::dx, Role::dgamma, Role::dbeta};
 
 }  // namespace normgate

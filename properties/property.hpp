@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,9 +14,11 @@
 #include <vector>
 
 #include "kernels/runner/runner.hpp"
+#include "reference/bounds/backward.hpp"
 #include "reference/bounds/forward.hpp"
 #include "reference/problem/claim.hpp"
 #include "reference/problem/problem.hpp"
+#include "reference/truth/backward.hpp"
 #include "reference/truth/forward.hpp"
 
 namespace normgate {
@@ -29,13 +32,18 @@ class Case {
   explicit Case(Problem problem, Wanted wanted = Wanted::everything) : problem_(std::move(problem)), wanted_(wanted) {}
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const Inputs& inputs() const;
+  // Of a forward phase: what the kernel has to compute.
   [[nodiscard]] const Truth& truth() const;
+  // Of a backward phase: the gradients as that use of the handed statistics makes them. Uses that mean the same
+  // function share one.
+  [[nodiscard]] const Truth& gradient(SavedUse use) const;
 
  private:
   Problem problem_;
   Wanted wanted_;
   mutable std::optional<Inputs> inputs_;
   mutable std::optional<Truth> truth_;
+  mutable std::map<SavedUse, Truth> gradients_;
 };
 
 // One element that violates a demand, or a demand on the whole that was violated.

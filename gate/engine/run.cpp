@@ -152,7 +152,7 @@ std::string wrong_names(const Gate& gate, const RunOptions& options) {
   std::vector<std::string> properties;
   for (const Property* property : property_list()) properties.emplace_back(property->name);
   std::vector<std::string> phases;
-  for (const Phase phase : {Phase::forward_training, Phase::forward_inference}) phases.emplace_back(name_of(phase));
+  for (const Phase phase : judged_phases) phases.emplace_back(name_of(phase));
   if (std::string wrong = unknown_name("property", options.properties, properties); !wrong.empty()) return wrong;
   if (std::string wrong = unknown_name("phase", options.phases, phases); !wrong.empty()) return wrong;
   // A plugin that could not be opened might have had the name: that error tells more.

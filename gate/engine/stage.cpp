@@ -22,7 +22,7 @@ std::string not_claimed_by(const runner::KernelInfo& kernel) {
   const auto want = [&](bool claimed, std::string_view name) {
     if (!claimed) missing.emplace_back(name);
   };
-  for (const Phase phase : {Phase::forward_training, Phase::forward_inference})
+  for (const Phase phase : judged_phases)
     want(std::find(kernel.phases.begin(), kernel.phases.end(), phase) != kernel.phases.end(), name_of(phase));
   const runner::PhaseRoles& training = kernel.roles[static_cast<std::size_t>(Phase::forward_training)];
   const auto supports = [&](Role role) { return ((training.supported >> index_of(role)) & 1U) != 0; };
@@ -58,8 +58,6 @@ Unit unit_of(const runner::Plugin& plugin, const runner::TargetInfo& target, con
   unit.property = std::string(property.name);
   return unit;
 }
-
-bool judged_phase(Phase phase) { return phase == Phase::forward_training || phase == Phase::forward_inference; }
 
 // Failures that nothing explains in their own case: perhaps they are what was seen in another property.
 void explain_the_rest(Stage& stage, const RunOptions& options, std::map<std::string, GraveBudget>& budgets) {
@@ -156,7 +154,7 @@ Stage set_stage(const Gate& gate, const RunOptions& options) {
         if (station == nullptr && reason.empty()) continue;
         const runner::KernelInfo& kernel = station != nullptr ? station->kernels()[k] : plugin->kernels[k];
         for (const Phase phase : kernel.phases) {
-          if (!judged_phase(phase) || !selected(options.phases, name_of(phase))) continue;
+          if (!selected(options.phases, name_of(phase))) continue;
           for (const Convention& convention : kernel.conventions) {
             for (std::size_t p = 0; p < properties.size(); ++p) {
               if (!selected(options.properties, properties[p]->name)) continue;

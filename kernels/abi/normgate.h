@@ -45,7 +45,17 @@ enum ng_variant {
 
 /* forward_inference and backward_inference are the phases with given statistics: running_mean and running_var for
  * batch_norm and instance_norm, mean and stat for the other rows. 5 to 8 are reserved (statistics, merge_statistics,
- * update_running, double_backward). */
+ * update_running, double_backward).
+ *
+ * The backward phases read dy, x, gamma and statistics, and write dx, dgamma (where gamma is present) and dbeta (where
+ * beta is; its values are not handed). g = dy*gamma, xh = (x-mean)/D, sums over a group unless said otherwise:
+ *   dgamma = sum of dy*xh, dbeta = sum of dy, each over all elements of the channel
+ *   backward_inference: dx = g/D: the statistics are constants
+ *   backward_training:  dx = (g - sum(g)/n - xh*sum(g*xh)/n) / D; rms_norm has no sum(g) term. With the divisor n-1 the
+ *                       last term is over n-1; with eps outside the root it is times D/(D-eps); with eps as a floor it
+ *                       is 0 where variance <= eps.
+ * backward_training is handed mean and stat as the forward saved them, if the manifest supports these roles; how it uses
+ * them is ng_claim.saved_use. */
 enum ng_phase {
   NG_FORWARD_TRAINING = 1,
   NG_FORWARD_INFERENCE = 2,
@@ -124,7 +134,9 @@ typedef struct ng_convention {
 
 enum ng_type { NG_TYPE_FLOAT32 = 0, NG_TYPE_FLOAT64 = 1 };
 enum ng_variance { NG_TWO_PASS = 0, NG_ONE_PASS = 1, NG_WELFORD = 2 };
-enum ng_form { NG_CENTRED = 0, NG_FOLDED = 1 }; /* (x-m)*r*gamma+beta; x*a+b with a = r*gamma, b = beta-m*a */
+/* (x-m)*r*gamma+beta; x*a+b with a = r*gamma, b = beta-m*a. Backward: sums and differences of x-m; of x itself, as
+ * sum(g*x) - m*sum(g) and dx = g*r + x*b + c. */
+enum ng_form { NG_CENTRED = 0, NG_FOLDED = 1 };
 enum ng_sum_order {
   NG_SUM_SEQUENTIAL = 0,  /* additions on the longest path: n-1 */
   NG_SUM_INTERLEAVED = 1, /* `lanes` partial sums: ceil(n/lanes) + ceil(log2(lanes)) */
@@ -132,12 +144,16 @@ enum ng_sum_order {
   NG_SUM_BLOCKED = 3      /* blocks of `block` summed by `lanes` partial sums, block sums added sequentially */
 };
 enum ng_subnormals { NG_SUBNORMALS_KEPT = 0, NG_SUBNORMALS_FLUSHED = 1 };
+/* What backward_training computes from the (rounded) statistics that it is handed. Declared, a kernel is judged as that
+ * function of its exact inputs; undeclared, as the derivative of the forward, with what the rounding of the handed values
+ * makes of the first three uses in the bound. */
 enum ng_saved_use {
   NG_USE_UNDECLARED = 0,
-  NG_USE_SHORT = 1,
-  NG_USE_TEXTBOOK = 2,
-  NG_USE_RECOMPUTES = 3,
-  NG_USE_FROM_OUTPUT = 4
+  NG_USE_SHORT = 1,      /* the formula above, with xh from the handed values */
+  NG_USE_TEXTBOOK = 2,   /* through the gradients of variance and mean: xh minus its mean over the group multiplies the
+                            last sum */
+  NG_USE_RECOMPUTES = 3, /* from x alone */
+  NG_USE_FROM_OUTPUT = 4 /* handed y, beta and stat in place of x and mean: xh = (y-beta)/gamma; gamma is never 0 */
 };
 
 enum ng_promise {
@@ -169,7 +185,9 @@ typedef struct ng_claim {
   int32_t variance;            /* ng_variance */
   int32_t form;                /* ng_form */
   const ng_sum* group_sum;     /* NULL: sequential */
-  const ng_sum* across_groups; /* sums of dgamma and dbeta over groups; and of instance_norm's running statistics */
+  /* Sums of dgamma and dbeta over groups, and of instance_norm's running statistics. What belongs to one group is summed
+   * as group_sum says. Sequential: the terms of one group after the other, or their sums, go into the same total. */
+  const ng_sum* across_groups;
   double rsqrt_ulp;   /* error of 1/sqrt in ulp of the exact value; 0: a correctly rounded square root and a division */
   int32_t subnormals; /* ng_subnormals */
   int32_t saved_use;  /* ng_saved_use, backward only */
@@ -206,11 +224,16 @@ typedef struct ng_call {
 
 /* ---- manifest -------------------------------------------------------------------------------------------------- */
 
+enum ng_in_place {
+  NG_IN_PLACE_Y = 1, /* y may be x */
+  NG_IN_PLACE_DX = 2 /* dx may be dy */
+};
+
 enum ng_layout_claim {
-  NG_LAYOUT_CHANNELS_LAST = 1, /* x and y may be N S G K in memory */
+  NG_LAYOUT_CHANNELS_LAST = 1, /* x, y, dy and dx may be N S G K in memory */
   NG_LAYOUT_PADDED = 2,        /* gaps between rows of the innermost axis */
   NG_LAYOUT_STRIDED = 4,       /* any stride per axis, also on gamma, beta and statistics */
-  NG_LAYOUT_MIXED = 8          /* each tensor its own layout */
+  NG_LAYOUT_MIXED = 8          /* each tensor its own layout; with STRIDED also stride 0 in dy, an expanded gradient */
 };
 
 typedef struct ng_kernel {
@@ -220,14 +243,16 @@ typedef struct ng_kernel {
   int32_t variant;    /* ng_variant */
   uint32_t phases;    /* bits 1 << ng_phase; 0: forward_training */
   /* Roles beyond x and y, bits NG_ROLE_BIT(role), by phase. supported: may be present; required: always present.
-   * Both 0: gamma and beta may be present or absent, and given statistics are present in the inference phases. */
+   * Both 0: gamma and beta may be present or absent (dgamma and dbeta with them), given statistics are present in the
+   * inference phases and saved ones in backward_training. dgamma comes with gamma and dbeta with beta: a backward kernel
+   * that supports one of a pair must support the other. */
   uint64_t supported_roles[NG_PHASES];
   uint64_t required_roles[NG_PHASES];
   int32_t convention_count;                          /* 0: PyTorch only */
   const ng_convention* (*convention)(int32_t index); /* may be NULL if the count is 0 */
   const ng_claim* claim;                             /* NULL: a claim of zeros */
   uint32_t layouts;        /* ng_layout_claim bits; 0: contiguous N G K S only, and S = 1 where G and K are reduced */
-  int32_t in_place;        /* 1: y may be x */
+  int32_t in_place;        /* ng_in_place bits */
   int32_t alignment;       /* of data in bytes; 0: natural */
   int32_t over_read_bytes; /* it may read this far past the end of a tensor */
   int32_t max_threads;     /* 0: 1 */

@@ -56,9 +56,10 @@ Ending ending_of(std::int32_t status) {
 // differ.
 bool same_description(const CallRecord& a, const CallRecord& b) {
   const auto in_place = [](const CallRecord& record) {
-    const TensorRecord& x = record.tensor[index_of(Role::x)];
-    const TensorRecord& y = record.tensor[index_of(Role::y)];
-    return x.present != 0 && y.present != 0 && x.address == y.address;
+    const auto phase = static_cast<Phase>(record.phase);
+    const TensorRecord& in = record.tensor[index_of(in_place_input(phase))];
+    const TensorRecord& out = record.tensor[index_of(in_place_output(phase))];
+    return in.present != 0 && out.present != 0 && in.address == out.address;
   };
   const auto same_tensor = [](const TensorRecord& p, const TensorRecord& q) {
     return p.present == q.present && std::equal(p.stride, p.stride + axis_count, q.stride);

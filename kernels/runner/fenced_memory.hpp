@@ -66,6 +66,7 @@ class Arena {
 struct LaidTensor {
   Slot* slot = nullptr;
   Role role = Role::x;
+  Role result = Role::x;  // what is read back of it: another role where that one is written in place
   bool read = false;
   bool write = false;
   std::int64_t offset = 0;  // bytes from the slot's start to the tensor's

@@ -159,7 +159,8 @@ std::vector<Convention> conventions_of(const json& kernel, const std::string& wh
 
 std::uint64_t bit(Role role) { return std::uint64_t{1} << index_of(role); }
 
-// What the ABI means when a phase declares no roles: gamma and beta may be there or not, given statistics are.
+// What the ABI means when a phase declares no roles: gamma and beta may be there or not, given and saved statistics
+// are.
 PhaseRoles default_roles(std::optional<Variant> variant, Phase phase) {
   PhaseRoles roles{bit(Role::gamma) | bit(Role::beta), 0};
   if (phase == Phase::forward_inference || phase == Phase::backward_inference) {
@@ -170,8 +171,11 @@ PhaseRoles default_roles(std::optional<Variant> variant, Phase phase) {
     else if (variant)
       roles.required = bit(Role::mean) | bit(Role::stat);
   }
-  if (phase == Phase::backward_training || phase == Phase::backward_inference) {
-    roles.required |= bit(Role::dy) | bit(Role::dx);
+  if (phase == Phase::backward_training) {
+    roles.required |= bit(Role::stat);
+    if (variant != Variant::rms_norm) roles.required |= bit(Role::mean);
+  }
+  if (is_backward(phase)) {
     roles.supported |= bit(Role::dgamma) | bit(Role::dbeta);
   }
   roles.supported |= roles.required;
@@ -205,10 +209,22 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
     PhaseRoles roles;
     roles.supported = bits(kernel.at("supported").at(phase), "supported_roles", where, all_roles, role_meaning);
     roles.required = bits(kernel.at("required").at(phase), "required_roles", where, all_roles, role_meaning);
-    roles.supported &= ~(bit(Role::x) | bit(Role::y));
-    roles.required &= ~(bit(Role::x) | bit(Role::y));
+    const std::uint64_t understood = bit(Role::x) | bit(Role::y) | bit(Role::dy) | bit(Role::dx);
+    roles.supported &= ~understood;
+    roles.required &= ~understood;
     roles.supported |= roles.required;
     if (roles.supported == 0) roles = default_roles(result.variant, static_cast<Phase>(phase));
+    if (is_backward(static_cast<Phase>(phase))) {
+      const auto both = [&](Role parameter, Role gradient) {
+        const bool one = (roles.supported & bit(parameter)) != 0;
+        if (one != ((roles.supported & bit(gradient)) != 0))
+          refuse(where + " supports " + std::string(normgate::name_of(one ? parameter : gradient)) + " without " +
+                 std::string(normgate::name_of(one ? gradient : parameter)) + " in " +
+                 std::string(normgate::name_of(static_cast<Phase>(phase))) + "; a backward kernel has both or neither");
+      };
+      both(Role::gamma, Role::dgamma);
+      both(Role::beta, Role::dbeta);
+    }
     result.roles[phase] = roles;
   }
 
@@ -219,7 +235,9 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
   result.padded = (layouts & NG_LAYOUT_PADDED) != 0;
   result.strided = (layouts & NG_LAYOUT_STRIDED) != 0;
   result.mixed = (layouts & NG_LAYOUT_MIXED) != 0;
-  result.in_place = integer(kernel, "in_place", where, 0, 1, "0 or 1") == 1;
+  const auto in_place = bits(kernel.at("in_place"), "in_place", where, 0x3, "a set of ng_in_place bits");
+  result.in_place = (in_place & NG_IN_PLACE_Y) != 0;
+  result.gradient_in_place = (in_place & NG_IN_PLACE_DX) != 0;
   const std::string alignment_meaning = "0 (natural) or a power of two up to 4096, in bytes";
   result.alignment = static_cast<std::int32_t>(integer(kernel, "alignment", where, 0, 4096, alignment_meaning));
   if ((result.alignment & (result.alignment - 1)) != 0)

@@ -38,8 +38,9 @@ struct KernelInfo {
   std::vector<Convention> conventions;  // at least one
   Claim claim;
   bool channels_last = false, padded = false, strided = false, mixed = false;
-  bool in_place = false;
-  std::int32_t alignment = 0;  // bytes; 0: natural
+  bool in_place = false;           // y may be x
+  bool gradient_in_place = false;  // dx may be dy
+  std::int32_t alignment = 0;      // bytes; 0: natural
   std::int32_t over_read_bytes = 0;
   std::int32_t max_threads = 1;
 };

@@ -54,10 +54,10 @@ std::string element_name(std::string_view tensor, const Shape& at) {
   return fmt::format("{}[{},{},{},{}]", tensor, at[0], at[1], at[2], at[3]);
 }
 
-// "y", or "x (y in place)".
+// "y", or "x (y in place)", or "dy (dx in place)".
 std::string tensor_name(const LaidTensor& tensor) {
   std::string name(normgate::name_of(tensor.role));
-  if (tensor.role == Role::x && tensor.write) name += " (y in place)";
+  if (tensor.result != tensor.role) name += fmt::format(" ({} in place)", normgate::name_of(tensor.result));
   return name;
 }
 
@@ -297,23 +297,24 @@ struct Worker::Implementation {
     record.eps = problem.eps;
     record.momentum = problem.momentum;
     record.step = problem.step;
-    const bool backward = problem.phase == Phase::backward_training || problem.phase == Phase::backward_inference;
-    record.accumulate = backward && problem.convention.gradients == Gradients::accumulate ? 1 : 0;
+    record.accumulate = is_backward(problem.phase) && problem.convention.gradients == Gradients::accumulate ? 1 : 0;
     std::copy(problem.shape.begin(), problem.shape.end(), record.extent);
     const auto convention = fields_of(problem.convention);
     std::copy(convention.begin(), convention.end(), record.convention);
     record.workspace_poison = words.poison;
     record.workspace_filling = words.filling;
 
-    const bool in_place = problem.in_place && use_of(problem, Role::y).present();
+    const Role shared = in_place_input(problem.phase);
+    const Role over = in_place_output(problem.phase);
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
       const RoleUse use = use_of(problem, role);
-      if (!use.present() || (role == Role::y && in_place)) continue;
+      if (!use.present() || (problem.in_place && role == over)) continue;
       LaidTensor tensor;
       tensor.role = role;
       tensor.read = use.read;
-      tensor.write = use.write || (role == Role::x && in_place);
+      tensor.result = problem.in_place && role == shared ? over : role;
+      tensor.write = use.write || tensor.result != role;
       const AxisSet axes = axes_of(role, row);
       tensor.shape = restricted(problem.shape, axes);
       tensor.count = element_count(tensor.shape);
@@ -343,7 +344,7 @@ struct Worker::Implementation {
       std::copy(tensor.strides.stride.begin(), tensor.strides.stride.end(), out.stride);
       laid.tensors.push_back(tensor);
     }
-    if (in_place) record.tensor[index_of(Role::y)] = record.tensor[index_of(Role::x)];
+    if (problem.in_place) record.tensor[index_of(over)] = record.tensor[index_of(shared)];
     laid.disturbed.assign(laid.tensors.size(), 0);
     return true;
   }
@@ -468,8 +469,7 @@ struct Worker::Implementation {
                                                   tensor.count, name, element_name(name, at))});
         }
       }
-      const bool in_place = tensor.role == Role::x;
-      outcome.outputs[in_place ? Role::y : tensor.role] = std::move(values);
+      outcome.outputs[tensor.result] = std::move(values);
     }
     const auto workspace = [&](std::int64_t bytes, std::string_view where) {
       if (bytes > 0)
@@ -491,7 +491,7 @@ struct Worker::Implementation {
       if (total_words(found) != laid.disturbed[i])
         add_disturbances(outcome.findings, tensor, found, FindingKind::late_write, std::string(when));
       if (outcome.status != Status::ok) continue;
-      const Role role = tensor.role == Role::x ? Role::y : tensor.role;
+      const Role role = tensor.result;
       if (const auto at = first_difference(tensor, outcome.outputs[role]))
         outcome.findings.push_back(
             {FindingKind::late_write, role, 0,

@@ -52,7 +52,7 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
 
 Judgement judge(const Case& c, const Subject&, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
-  const auto roles = written(c.problem(), forward_roles);
+  const auto roles = written(c.problem(), output_roles);
   judge_equal(c, outcomes[3].outputs, outcomes[1].outputs, roles, nullptr, "on the plan of a call with other data",
               judgement);
   for (std::size_t again = 4; again < outcomes.size() && !judgement.violation; ++again)

@@ -79,12 +79,12 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
   const auto& claim = subject.kernel.claim;
-  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
-  const auto roles = written(c.problem(), forward_roles);
+  const Demand demand = demand_of(c, subject);
+  const auto roles = written(c.problem(), output_roles);
   const auto problems = variations(c.problem(), subject);
   for (std::size_t j = 0; j < outcomes.size(); ++j) {
     const bool before = judgement.violation.has_value();
-    judge_within_bounds(c, claim, bounds, outcomes[j].outputs, roles, judgement);
+    judge_within_bounds(c, claim, demand, outcomes[j].outputs, roles, judgement);
     if (claim.layout_invariant && j > 0)
       judge_equal(c, outcomes[0].outputs, outcomes[j].outputs, roles, nullptr, "in another layout", judgement);
     if (!before && judgement.violation && j > 0) judgement.violation->at += "  in: " + print(problems[j - 1]);

@@ -63,7 +63,7 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
-  const auto roles = written(c.problem(), forward_roles);
+  const auto roles = written(c.problem(), output_roles);
   for (const auto& outcome : outcomes)
     for (const auto& finding : outcome.findings) {
       if (judgement.violation) continue;

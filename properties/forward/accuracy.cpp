@@ -8,7 +8,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject&) { return true; }
+bool applies(const Subject& subject) { return !is_backward(subject.phase); }
 
 // Each length meets a large |mean|/sigma (the mean's error, one-pass variance), a small one with another scale and
 // power-of-two offsets of it, and one of the other profiles; options are drawn.
@@ -102,9 +102,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
-  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), subject.kernel.claim);
   constexpr Role roles[] = {Role::y};
-  judge_within_bounds(c, subject.kernel.claim, bounds, outcomes[0].outputs, roles, judgement);
+  judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs, roles, judgement);
   return judgement;
 }
 

@@ -14,7 +14,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject&) { return true; }
+bool applies(const Subject& subject) { return !is_backward(subject.phase); }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "epsilon");
@@ -57,10 +57,10 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   Judgement judgement;
   const Problem& problem = c.problem();
   const auto& claim = subject.kernel.claim;
-  const auto bounds = forward_bounds(problem, c.inputs(), c.truth(), claim);
+  const Demand demand = demand_of(c, subject);
   constexpr Role roles[] = {Role::y, Role::stat};
   const auto& outputs = outcomes[0].outputs;
-  judge_within_bounds(c, claim, bounds, outputs, written(problem, roles), judgement);
+  judge_within_bounds(c, claim, demand, outputs, written(problem, roles), judgement);
   const bool exact = claim.constant_exact && subject.row.centred && problem.profile == Profile::constant &&
                      problem.phase == Phase::forward_training && problem.values == decltype(problem.values){};
   if (!exact || judgement.violation) return judgement;

@@ -50,9 +50,9 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
-  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), subject.kernel.claim);
   constexpr Role roles[] = {Role::mean, Role::stat};
-  judge_within_bounds(c, subject.kernel.claim, bounds, outcomes[0].outputs, written(c.problem(), roles), judgement);
+  judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs, written(c.problem(), roles),
+                      judgement);
   return judgement;
 }
 

@@ -67,8 +67,8 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     const Case other(scaled(c.problem(), exponents[j]));
     const Inputs inputs = scaled(c.inputs(), exponents[j]);
     const Truth truth = forward_truth(other.problem(), inputs);
-    const auto bounds = forward_bounds(other.problem(), inputs, truth, claim);
-    judge_within_bounds(c, claim, bounds, outputs, roles, judgement);
+    const Demand demand{&truth, forward_bounds(other.problem(), inputs, truth, claim)};
+    judge_within_bounds(c, claim, demand, outputs, roles, judgement);
   }
   return judgement;
 }

@@ -19,7 +19,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject&) { return true; }
+bool applies(const Subject& subject) { return !is_backward(subject.phase); }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "special_values");

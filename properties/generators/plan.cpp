@@ -89,12 +89,12 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   };
   problem.gamma = settle(problem.gamma, Role::gamma);
   problem.beta = settle(problem.beta, Role::beta);
-  const bool training = subject.phase == Phase::forward_training;
-  if (training) {
+  const bool backward = is_backward(subject.phase);
+  if (is_training(subject.phase)) {
     problem.given = Given::none;
     const bool mean = !subject.row.centred || settle(problem.saved, Role::mean);
     problem.saved = mean && settle(problem.saved, Role::stat);
-    problem.running = !subject.row.running.empty() && settle(problem.running, Role::running_mean) &&
+    problem.running = !backward && !subject.row.running.empty() && settle(problem.running, Role::running_mean) &&
                       settle(problem.running, Role::running_var);
     if (subject.convention.momentum == MomentumForm::accumulated_weight && !supports(subject, Role::running_weight))
       problem.running = false;
@@ -106,7 +106,14 @@ Problem inside_claim(Problem problem, const Subject& subject) {
     if (!running) problem.given = Given::saved;
     if (!saved || requires_role(subject, Role::running_var)) problem.given = Given::running;
   }
-  problem.in_place = problem.in_place && kernel.in_place;
+  // A kernel that works from y needs y and the deviation, whatever else it is handed.
+  problem.from_output =
+      subject.phase == Phase::backward_training && problem.saved && kernel.claim.saved_use == SavedUse::from_output;
+  // Without a declared use nothing is judged where the handed statistics are far from the true ones.
+  if (subject.phase != Phase::backward_training || !problem.saved || kernel.claim.saved_use == SavedUse::undeclared)
+    problem.handed = Handed::nearest;
+  if (!backward) problem.cotangent = Cotangent::random;
+  problem.in_place = problem.in_place && (backward ? kernel.gradient_in_place : kernel.in_place);
   // A kernel of contiguous rows: S = 1, since the reduced axes G K are not innermost otherwise.
   if (subject.row.reduced == AxisSet{Axis::g, Axis::k} && !kernel.strided && !kernel.channels_last &&
       problem.shape[3] != 1) {
@@ -115,10 +122,24 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   }
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
-    restrict_layout(problem.layout[role], role == Role::x || role == Role::y, kernel);
+    const bool tensor = role == Role::x || role == Role::y || role == Role::dy || role == Role::dx;
+    restrict_layout(problem.layout[role], tensor, kernel);
+  }
+  const Role in = in_place_input(subject.phase);
+  const Role out = in_place_output(subject.phase);
+  AxisSet& broadcast = problem.layout[Role::dy].broadcast;
+  if (!kernel.mixed || !kernel.strided || problem.in_place || problem.profile == Profile::special ||
+      !problem.values[Role::dy].empty())
+    broadcast = {};
+  const bool along_s = problem.cotangent == Cotangent::pooled && broadcast == AxisSet{Axis::s};
+  if (problem.cotangent != Cotangent::ones && !along_s) broadcast = {};
+  if (!kernel.mixed)
+    for (const Role role : {Role::y, Role::dy, Role::dx}) problem.layout[role] = problem.layout[Role::x];
+  if (problem.in_place) problem.layout[out] = problem.layout[in];
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
     if (!use_of(problem, role).present()) problem.layout[role] = Layout{};
   }
-  if (!kernel.mixed || problem.in_place) problem.layout[Role::y] = problem.layout[Role::x];
   problem.threads = std::min(problem.threads, kernel.max_threads);
   if (kernel.alignment > 4) problem.misalign = problem.skew = 0;
   return problem;
@@ -239,7 +260,10 @@ void Planner::add(const Recipe& recipe) {
   p.saved = recipe.saved >= 0 ? recipe.saved != 0 : (d.affine >> 12U) % 3 != 0;
   p.running = recipe.running >= 0 ? recipe.running != 0 : (d.affine >> 16U) % 3 != 0;
   p.given = (d.affine >> 8U) % 3 == 0 ? Given::saved : Given::running;
-  if (subject_.phase == Phase::forward_training) p.given = Given::none;
+  if (recipe.given != Given::none) p.given = recipe.given;
+  if (is_training(subject_.phase)) p.given = Given::none;
+  p.handed = recipe.handed;
+  p.cotangent = recipe.cotangent;
   constexpr std::array<std::int32_t, 5> thread_counts{2, 3, 4, 8, 64};
   p.threads = recipe.threads > 0  ? recipe.threads
               : d.places % 4 != 0 ? 1
@@ -247,8 +271,15 @@ void Planner::add(const Recipe& recipe) {
   if (recipe.layouts) {
     p.layout[Role::x] = drawn_layout(d.layouts);
     p.layout[Role::y] = (d.layouts & 64U) != 0 ? drawn_layout(d.places) : p.layout[Role::x];
+    p.layout[Role::dx] = (d.layouts & 128U) != 0 ? drawn_layout(d.fence) : p.layout[Role::x];
+    p.layout[Role::dy] = (d.layouts & 256U) != 0 ? drawn_layout(d.split) : p.layout[Role::dx];
+    // An upstream gradient that was expanded: all of it, or along the positions.
+    if (p.cotangent == Cotangent::ones && (d.layouts & 512U) != 0)
+      p.layout[Role::dy].broadcast = AxisSet{Axis::n, Axis::g, Axis::k, Axis::s};
+    if (p.cotangent == Cotangent::pooled) p.layout[Role::dy].broadcast = AxisSet{Axis::s};
     if ((d.places & 64U) != 0)
-      for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var})
+      for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var,
+                              Role::dgamma, Role::dbeta})
         p.layout[role].step = 1 + (d.places >> index_of(role)) % 3;
     p.in_place = d.places % 3 == 0;
     p.fence = d.fence % 2 == 0 ? Fence::right : Fence::left;
@@ -301,7 +332,8 @@ void Planner::add_shapes(const std::vector<Profile>& profiles) {
       problem.given = i % 2 == 0 ? Given::running : Given::saved;
       problem.in_place = i % 3 == 0;
       add(problem);
-      problem.layout[Role::x].order = problem.layout[Role::y].order = {Axis::n, Axis::s, Axis::g, Axis::k};
+      for (const Role role : {Role::x, Role::y, Role::dy, Role::dx})
+        problem.layout[role].order = {Axis::n, Axis::s, Axis::g, Axis::k};
       add(problem);
       ++i;
     }

@@ -28,8 +28,11 @@ struct Recipe {
   int beta = -1;
   int saved = -1;  // 1: where the kernel can; < 0: drawn, present in two of three
   int running = -1;
-  std::int32_t threads = 0;  // as far as the kernel can; 0: drawn, mostly 1
-  bool layouts = false;      // draw layouts, fences and misalignment
+  Given given = Given::none;  // inference; none: drawn
+  Handed handed = Handed::nearest;
+  Cotangent cotangent = Cotangent::random;  // backward; as it stands here
+  std::int32_t threads = 0;                 // as far as the kernel can; 0: drawn, mostly 1
+  bool layouts = false;                     // draw layouts, fences and misalignment
 };
 
 class Planner {

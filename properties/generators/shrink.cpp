@@ -82,6 +82,9 @@ std::vector<Problem> smaller(const Problem& problem) {
   add([](Problem& p) { p.saved = false; });
   add([](Problem& p) { p.beta = false; });
   add([](Problem& p) { p.gamma = false; });
+  add([](Problem& p) { p.cotangent = Cotangent::ones; });
+  if (problem.cotangent != Cotangent::ones) add([](Problem& p) { p.cotangent = Cotangent::random; });
+  add([](Problem& p) { p.handed = Handed::nearest; });
   add([](Problem& p) { p.in_place = false; });
   add([](Problem& p) { p.misalign = 0; });
   add([](Problem& p) { p.skew = 0; });
@@ -89,6 +92,7 @@ std::vector<Problem> smaller(const Problem& problem) {
   add([](Problem& p) { p.threads = 1; });
   for (std::size_t role = 0; role < role_count; ++role) {
     add([&](Problem& p) { p.layout[static_cast<Role>(role)] = Layout{}; });
+    add([&](Problem& p) { p.layout[static_cast<Role>(role)].broadcast = {}; });
     add([&](Problem& p) { p.layout[static_cast<Role>(role)].pad = 0; });
     add([&](Problem& p) { p.layout[static_cast<Role>(role)].step = 1; });
     if (problem.values[static_cast<Role>(role)].size() > 8)

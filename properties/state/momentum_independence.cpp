@@ -51,9 +51,9 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     return judgement;
   }
   constexpr Role roles[] = {Role::y, Role::mean, Role::stat};
-  const auto bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), subject.kernel.claim);
+  const Demand demand = demand_of(c, subject);
   for (const auto& outcome : outcomes)
-    judge_within_bounds(c, subject.kernel.claim, bounds, outcome.outputs, written(c.problem(), roles), judgement);
+    judge_within_bounds(c, subject.kernel.claim, demand, outcome.outputs, written(c.problem(), roles), judgement);
   return judgement;
 }
 

@@ -98,8 +98,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   }
   const auto& claim = subject.kernel.claim;
   const auto roles = written(c.problem(), state_roles);
-  judge_within_bounds(c, claim, forward_bounds(c.problem(), c.inputs(), c.truth(), claim), outcomes[0].outputs, roles,
-                      judgement);
+  judge_within_bounds(c, claim, demand_of(c, subject), outcomes[0].outputs, roles, judgement);
   Inputs state = outcomes[0].outputs;
   for (std::int64_t step = 1; step < steps && !judgement.violation; ++step) {
     Problem next = c.problem();
@@ -108,8 +107,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     for (const Role role : roles) next.values[role] = state[role];
     const Case later(next, Wanted::statistics);
     const auto outcome = bench.run_one(later.problem(), later.inputs());
-    judge_within_bounds(later, claim, forward_bounds(later.problem(), later.inputs(), later.truth(), claim),
-                        outcome.outputs, roles, judgement);
+    judge_within_bounds(later, claim, demand_of(later, subject), outcome.outputs, roles, judgement);
     if (judgement.violation) judgement.violation->at += fmt::format("  at step {} of {}", step + 1, steps);
     state = outcome.outputs;
   }

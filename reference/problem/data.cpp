@@ -15,6 +15,8 @@
 #include <limits>
 #include <utility>
 
+#include "reference/problem/groups.hpp"
+
 namespace normgate {
 
 Words random_words(std::uint64_t key, std::uint64_t stream, std::uint64_t index) {
@@ -436,7 +438,8 @@ std::vector<float> make_affine(const Setting& setting, Role role) {
         break;
       default:
         size = is_gamma ? 1.25 + 2.75 * fraction(words.w[1]) : 0.5 + 7.5 * fraction(words.w[1]);
-        if (is_gamma && result.size() > 8 && words.w[2] % 16 == 0) size = (words.w[3] & 1U) != 0 ? 0 : 0x1p-20;
+        if (is_gamma && !setting.problem.from_output && result.size() > 8 && words.w[2] % 16 == 0)
+          size = (words.w[3] & 1U) != 0 ? 0 : 0x1p-20;
         break;
     }
     result[i] = static_cast<float>(sign(words.w[0]) * size);
@@ -531,11 +534,225 @@ std::vector<float> make_spread(const Setting& setting, Role role) {
   return result;
 }
 
-std::vector<float> make_gradient(const Setting& setting, Role role) {
-  const auto count = static_cast<std::size_t>(extent_of(setting.problem, axes_of(role, setting.row)));
-  std::vector<float> result(count);
-  for (std::size_t i = 0; i < count; ++i)
-    result[i] = static_cast<float>(normal_like(setting.key, stream_of(Purpose::element, role), i));
+// ---- what a backward phase is handed ------------------------------------------------------------------------------
+
+// The statistics of one group in double: handed values are roundings of them (the truth computes its own).
+struct Spread {
+  double mean = 0;
+  double variance = 0;
+  double rstd = 0;
+};
+
+double reciprocal(const Convention& convention, double variance, double eps) {
+  switch (convention.eps) {
+    case EpsPlacement::outside:
+      return 1 / (std::sqrt(variance) + eps);
+    case EpsPlacement::floor:
+      return 1 / std::sqrt(std::max(variance, eps));
+    case EpsPlacement::inside:
+      break;
+  }
+  return 1 / std::sqrt(variance + eps);
+}
+
+Spread computed(const Setting& setting, const Groups& groups, std::int64_t q, const std::vector<float>& x) {
+  const Convention& convention = setting.problem.convention;
+  const auto n = static_cast<double>(setting.m);
+  const auto value = [&](std::int64_t i) { return static_cast<double>(x[static_cast<std::size_t>(i)]); };
+  Spread result;
+  if (setting.row.centred) {
+    double sum = 0;
+    groups.for_each(q, [&](std::int64_t i, const Shape&) { sum += value(i); });
+    result.mean = sum / n;
+  }
+  double squares = 0;
+  groups.for_each(q, [&](std::int64_t i, const Shape&) {
+    const double d = value(i) - result.mean;
+    squares += d * d;
+  });
+  const bool n_minus_1 = setting.row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
+  const bool stated_zero = n_minus_1 && setting.m == 1 && convention.single != SingleCount::nan;
+  result.variance = stated_zero ? 0 : squares / (n_minus_1 ? n - 1 : n);
+  result.rstd = reciprocal(convention, result.variance, setting.problem.eps);
+  return result;
+}
+
+// The statistics that an inference phase is given, as one group sees them.
+Spread given(const Setting& setting, const Groups& groups, std::int64_t q, const Inputs& inputs) {
+  const Problem& problem = setting.problem;
+  const Convention& convention = problem.convention;
+  const auto value = [&](Role role, std::int64_t i) {
+    return inputs[role].empty() ? 0.0 : static_cast<double>(inputs[role][static_cast<std::size_t>(i)]);
+  };
+  Spread result;
+  if (problem.given == Given::running) {
+    const std::int64_t c = dense_index(problem.shape, setting.row.running, groups.origin(q));
+    const double weight = convention.momentum == MomentumForm::accumulated_weight ? value(Role::running_weight, 0) : 1;
+    result.mean = value(Role::running_mean, c) / weight;
+    result.variance = value(Role::running_var, c) / weight;
+    result.rstd = reciprocal(convention, result.variance, problem.eps);
+  } else {
+    result.mean = value(Role::mean, q);
+    result.rstd = convention.saved == SavedStatistic::rstd ? value(Role::stat, q)
+                                                           : reciprocal(convention, value(Role::stat, q), problem.eps);
+  }
+  return result;
+}
+
+// Moved by some percent of sigma, or of itself; the key and q decide it.
+void shift(const Setting& setting, std::int64_t q, Spread& spread) {
+  const Words words = random_words(setting.key, stream_of(Purpose::centre, Role::stat), static_cast<std::uint64_t>(q));
+  const double sigma = spread.variance > 0 ? std::sqrt(spread.variance) : 0;
+  spread.mean += sign(words.w[0]) * sigma * (0.02 + 0.08 * fraction(words.w[1]));
+  const double factor = 1 + sign(words.w[2]) * (0.02 + 0.08 * fraction(words.w[3]));
+  spread.variance *= factor;
+  spread.rstd *= factor;
+}
+
+// backward_training: mean and stat, and y where the kernel has it in place of x.
+void hand_over(const Setting& setting, const std::vector<float>& x, Inputs& inputs) {
+  const Problem& problem = setting.problem;
+  const Groups groups(problem.shape, setting.row);
+  const auto prepare = [&](Role role) {
+    const bool wanted = use_of(problem, role).read && problem.values[role].empty();
+    if (wanted) inputs[role].resize(static_cast<std::size_t>(extent_of(problem, axes_of(role, setting.row))));
+    return wanted;
+  };
+  const bool mean = prepare(Role::mean);
+  const bool stat = prepare(Role::stat);
+  const bool output = prepare(Role::y);
+  if (!mean && !stat && !output) return;
+  for (std::int64_t q = 0; q < groups.count(); ++q) {
+    Spread spread = computed(setting, groups, q, x);
+    const Spread own = spread;
+    if (problem.handed == Handed::shifted) shift(setting, q, spread);
+    if (mean) inputs[Role::mean][static_cast<std::size_t>(q)] = static_cast<float>(spread.mean);
+    if (stat)
+      inputs[Role::stat][static_cast<std::size_t>(q)] =
+          static_cast<float>(problem.convention.saved == SavedStatistic::rstd ? spread.rstd : spread.variance);
+    if (!output) continue;
+    groups.for_each(q, [&](std::int64_t i, const Shape& at) {
+      const auto c = static_cast<std::size_t>(dense_index(problem.shape, setting.row.affine, at));
+      const double plus = problem.convention.gamma == GammaOffset::plus_one ? 1 : 0;
+      const double gamma = problem.gamma ? static_cast<double>(inputs[Role::gamma][c]) + plus : 1;
+      const double beta = problem.beta ? static_cast<double>(inputs[Role::beta][c]) : 0;
+      const double normalized = (static_cast<double>(x[static_cast<std::size_t>(i)]) - own.mean) * own.rstd;
+      inputs[Role::y][static_cast<std::size_t>(i)] = static_cast<float>(gamma * normalized + beta);
+    });
+  }
+}
+
+// ---- upstream gradients -------------------------------------------------------------------------------------------
+
+// The element of a group that a unit cotangent stands at, or none: every second group has one, the first in any case.
+// Ends and vector boundaries, where tails and unrolled loops go wrong.
+std::int64_t unit_place(const Setting& setting, std::int64_t q) {
+  const Words words = random_words(setting.key, stream_of(Purpose::place, Role::dy), static_cast<std::uint64_t>(q));
+  if (q > 0 && (words.w[3] & 1U) != 0) return -1;
+  const std::int64_t m = setting.m;
+  const std::int64_t random = static_cast<std::int64_t>(words.w[1]) % m;
+  std::int64_t position = random;
+  switch (words.w[0] % 8) {
+    case 0:
+    case 1:
+      position = m - 1;
+      break;
+    case 2:
+      position = 0;
+      break;
+    case 3:
+    case 4:
+    case 5: {
+      const std::int64_t width = std::int64_t{4} << (words.w[0] % 8 - 3);
+      position = random / width * width + static_cast<std::int64_t>((words.w[0] >> 3U) % 3) - 1;
+      break;
+    }
+    default:
+      break;
+  }
+  return std::clamp<std::int64_t>(position, 0, m - 1);
+}
+
+std::vector<float> make_cotangent(const Setting& setting, const std::vector<float>& x, const Inputs& inputs) {
+  const Problem& problem = setting.problem;
+  const Groups groups(problem.shape, setting.row);
+  const auto stream = stream_of(Purpose::element, Role::dy);
+  const bool integers = is_integer_profile(setting);
+  std::vector<float> dy(static_cast<std::size_t>(element_count(problem.shape)));
+  for (std::int64_t q = 0; q < (setting.m > 0 ? groups.count() : 0); ++q) {
+    const bool normalized = problem.cotangent == Cotangent::normalized || problem.cotangent == Cotangent::mixed;
+    Spread spread;
+    if (normalized && !x.empty())
+      spread = is_training(problem.phase) ? computed(setting, groups, q, x) : given(setting, groups, q, inputs);
+    const Words words = random_words(setting.key, stream_of(Purpose::centre, Role::dy), static_cast<std::uint64_t>(q));
+    const double centre = centre_of(setting, q);
+    std::int64_t position = 0;
+    const std::int64_t unit = problem.cotangent == Cotangent::unit ? unit_place(setting, q) : -1;
+    groups.for_each(q, [&](std::int64_t i, const Shape& at) {
+      const auto index = static_cast<std::uint64_t>(i);
+      const double xi = x.empty() ? 0.0 : static_cast<double>(x[static_cast<std::size_t>(i)]);
+      double hat = normalized ? (xi - spread.mean) * spread.rstd : 0;
+      if (!std::isfinite(hat)) hat = 1;
+      double value = 1;
+      switch (problem.cotangent) {
+        case Cotangent::ones:
+          break;
+        case Cotangent::pooled: {
+          Shape pooled = at;
+          pooled[3] = 0;
+          const auto place =
+              static_cast<std::uint64_t>(dense_index(problem.shape, AxisSet{Axis::n, Axis::g, Axis::k}, pooled));
+          value = normal_like(setting.key, stream, place);
+          break;
+        }
+        case Cotangent::normalized:
+          value = hat;
+          break;
+        case Cotangent::mixed:
+          value = sign(words.w[0]) * (1 + 3 * fraction(words.w[1])) +
+                  sign(words.w[2]) * (1 + 3 * fraction(words.w[3])) * hat +
+                  normal_like(setting.key, stream, index) * 0x1p-6;
+          break;
+        case Cotangent::unit:
+          value = position == unit ? 1 : 0;
+          break;
+        case Cotangent::random:
+          if (integers) {
+            const double side = xi > centre ? 1 : xi < centre ? -1 : 0;
+            value = static_cast<double>(random_words(setting.key, stream, index).w[0] % 4) - 1 +
+                    static_cast<double>(words.w[0] % 3) * side;
+          } else {
+            value = normal_like(setting.key, stream, index);
+          }
+          break;
+      }
+      dy[static_cast<std::size_t>(i)] = static_cast<float>(value);
+      ++position;
+    });
+    // In a special problem the groups whose x is ordinary may have a NaN or an infinity in dy.
+    if (problem.profile == Profile::special) {
+      const Words place =
+          random_words(setting.key, stream_of(Purpose::sprinkle, Role::dy), static_cast<std::uint64_t>(q));
+      if (place.w[0] % 4 == 0) {
+        const std::int64_t chosen = static_cast<std::int64_t>(place.w[1]) % setting.m;
+        std::int64_t p = 0;
+        groups.for_each(q, [&](std::int64_t i, const Shape&) {
+          if (p++ == chosen) dy[static_cast<std::size_t>(i)] = special_value(place.w[2]);
+        });
+      }
+    }
+  }
+  return dy;
+}
+
+// What gradients are added to where they accumulate: ±(2 … 8), far from sums that are small.
+std::vector<float> make_old_gradient(const Setting& setting, Role role) {
+  std::vector<float> result(static_cast<std::size_t>(extent_of(setting.problem, axes_of(role, setting.row))));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const Words words = random_words(setting.key, stream_of(Purpose::element, role), i);
+    const double size = is_integer_profile(setting) ? 2 + words.w[1] % 7 : 2 + 6 * fraction(words.w[1]);
+    result[i] = static_cast<float>(sign(words.w[0]) * size);
+  }
   return result;
 }
 
@@ -554,10 +771,9 @@ std::vector<float> make_role(const Setting& setting, Role role) {
       return make_spread(setting, role);
     case Role::running_weight:
       return {static_cast<float>(weight_of(setting))};
-    case Role::dy:
     case Role::dgamma:
     case Role::dbeta:
-      return make_gradient(setting, role);
+      return make_old_gradient(setting, role);
     default:
       return {};
   }
@@ -567,12 +783,29 @@ std::vector<float> make_role(const Setting& setting, Role role) {
 
 Inputs make_inputs(const Problem& problem) {
   const Setting setting = setting_of(problem);
+  const bool gradients = problem.phase == Phase::backward_training;
   Inputs inputs;
   for (std::size_t i = 0; i < role_count; ++i) {
     const Role role = static_cast<Role>(i);
     if (!use_of(problem, role).read) continue;
-    inputs[role] = problem.values[role].empty() ? make_role(setting, role) : problem.values[role];
-    assert(static_cast<std::int64_t>(inputs[role].size()) == extent_of(problem, axes_of(role, setting.row)));
+    const bool later = role == Role::dy || (gradients && (role == Role::mean || role == Role::stat || role == Role::y));
+    if (!problem.values[role].empty()) {
+      inputs[role] = problem.values[role];
+    } else if (!later) {
+      inputs[role] = make_role(setting, role);
+    }
+  }
+  if (is_backward(problem.phase)) {
+    // What the kernel is not handed decides what it is handed.
+    const std::vector<float> hidden = inputs[Role::x].empty() ? make_x(setting) : std::vector<float>();
+    const std::vector<float>& x = inputs[Role::x].empty() ? hidden : inputs[Role::x];
+    if (gradients && setting.m > 0) hand_over(setting, x, inputs);
+    if (inputs[Role::dy].empty()) inputs[Role::dy] = make_cotangent(setting, x, inputs);
+  }
+  for (std::size_t i = 0; i < role_count; ++i) {
+    const Role role = static_cast<Role>(i);
+    assert(!use_of(problem, role).read ||
+           static_cast<std::int64_t>(inputs[role].size()) == extent_of(problem, axes_of(role, setting.row)));
   }
   return inputs;
 }

@@ -39,10 +39,27 @@ namespace normgate {
 // exact_sum the old state is of small integers, a given mean is c, a variance level², a reciprocal standard deviation
 // and a weight powers of two.
 //
+// Upstream gradients dy, by the problem's cotangent:
+//
+//   random              z; in exact and exact_sum integers from -1 to 2, plus 0 to 2 times the side of c that x is on
+//   ones                1
+//   pooled              z, the same for all positions S
+//   normalized          x̂: (x - mean) / D, from the statistics of x (training) or the given ones (inference)
+//   mixed               a + b·x̂ + z/64, a and b of ±(1 … 4) per group
+//   unit                1 at one element of the group (in every second group, the first in any case), 0 elsewhere: the
+//                       last, the first, at a multiple of 4, 8 or 16 ± 1, or anywhere
+//
+// In special one group in four has a NaN or an infinity in dy. What gradients are added to is ±(2 … 8), an integer in
+// exact and exact_sum. backward_training is handed the float32 nearest to mean and stat of x, computed in double
+// (handed=shifted: the mean moved by 2 to 10 % of sigma, stat by 2 to 10 %), or y in place of x and mean; gamma has no
+// zeros then.
+//
 // What an element depends on: z on the dense row-major index, and the numbers of groups and channels are such indices
 // too. So in the first three profiles, near_constant and constant an element stays as it is when n grows, and no
 // profile looks at the layout. More is not promised: pairs and needles depend on the size of the group, special's
 // choice on the number of groups, outlier_channels' one sure channel on the number of channels.
+
+// Given statistics and cotangents of backward_training depend on all of x's group besides.
 
 // Every tensor that the problem reads, dense and row-major over the axes of its role; absent tensors are empty.
 using Inputs = PerRole<std::vector<float>>;

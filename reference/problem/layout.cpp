@@ -17,11 +17,13 @@ Strides strides_of(const Layout& layout, const Shape& shape, AxisSet axes) {
     const Axis axis = layout.order[i];
     if (!axes.has(axis)) continue;
     const auto a = static_cast<std::size_t>(axis);
-    result.stride[a] = next;
     if (shape[a] == 0) {
       empty = true;
+      if (!layout.broadcast.has(axis)) result.stride[a] = next;
       continue;
     }
+    if (layout.broadcast.has(axis)) continue;
+    result.stride[a] = next;
     last += (shape[a] - 1) * next;
     if (shape[a] == 1) continue;
     next *= shape[a];
@@ -37,7 +39,7 @@ std::string print(const Layout& layout) {
   std::string text;
   for (const Axis axis : layout.order) {
     const auto a = static_cast<std::size_t>(axis);
-    text += a < axis_count ? letters[a] : '?';
+    text += a >= axis_count ? '?' : layout.broadcast.has(axis) ? static_cast<char>(letters[a] - 'A' + 'a') : letters[a];
   }
   if (layout.step != 1) text += fmt::format("*{}", layout.step);
   if (layout.pad != 0) text += fmt::format("+{}", layout.pad);

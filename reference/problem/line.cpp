@@ -120,6 +120,8 @@ constexpr std::array<std::string_view, 10> profile_names{
     "conditioned",        "exact", "exact_sum", "needle", "special", "near_constant", "constant", "outlier_channels",
     "parameter_rounding", "drift"};
 constexpr std::array<std::string_view, 3> given_names{"none", "running", "saved"};
+constexpr std::array<std::string_view, 2> handed_names{"nearest", "shifted"};
+constexpr std::array<std::string_view, 6> cotangent_names{"random", "ones", "pooled", "normalized", "mixed", "unit"};
 constexpr std::array<std::string_view, 2> fence_names{"right", "left"};
 constexpr std::array<std::string_view, 2> bool_names{"0", "1"};
 
@@ -198,8 +200,12 @@ bool parse_layout(std::string_view text, Layout& layout) {
   if (text.size() < axis_count) return false;
   unsigned seen = 0;
   for (std::size_t i = 0; i < axis_count; ++i) {
-    const std::size_t a = letters.find(text[i]);
-    if (a == std::string_view::npos) return false;
+    std::size_t a = letters.find(text[i]);
+    if (a == std::string_view::npos) {
+      a = std::string_view("ngks").find(text[i]);
+      if (a == std::string_view::npos) return false;
+      layout.broadcast.insert(static_cast<Axis>(a));
+    }
     layout.order[i] = static_cast<Axis>(a);
     seen |= 1U << a;
   }
@@ -225,7 +231,8 @@ Field layout(Role role) {
           [role](std::string_view text, Problem& problem) -> std::string {
             Layout result;
             if (!parse_layout(text, result))
-              return "the letters N, G, K and S from outermost to innermost, then *step and +pad if any, like NSGK*2+3";
+              return "the letters N, G, K and S from outermost to innermost, then *step and +pad if any, like NSGK*2+3 "
+                     "(lower case: broadcast)";
             problem.layout[role] = result;
             return "";
           }};
@@ -318,7 +325,10 @@ const std::vector<Field>& fields() {
     list.push_back(choice<&Problem::beta>("beta", bool_names));
     list.push_back(choice<&Problem::saved>("saved", bool_names));
     list.push_back(choice<&Problem::running>("running", bool_names));
+    list.push_back(choice<&Problem::from_output>("from_output", bool_names));
     list.push_back(choice<&Problem::given>("given", given_names));
+    list.push_back(choice<&Problem::handed>("handed", handed_names));
+    list.push_back(choice<&Problem::cotangent>("cotangent", cotangent_names));
     list.push_back(choice<&Problem::in_place>("in_place", bool_names));
     list.push_back(scalar<&Problem::eps>("eps"));
     list.push_back(scalar<&Problem::momentum>("momentum"));
@@ -360,6 +370,11 @@ std::string_view name_of(Profile profile) {
   return i < profile_names.size() ? profile_names[i] : std::string_view("unknown_profile");
 }
 
+std::string_view name_of(Cotangent cotangent) {
+  const auto i = static_cast<std::size_t>(cotangent);
+  return i < cotangent_names.size() ? cotangent_names[i] : std::string_view("unknown_cotangent");
+}
+
 // ---- the line -----------------------------------------------------------------------------------------------------
 
 std::string print(const Problem& problem) {
@@ -372,14 +387,12 @@ std::string print(const Problem& problem) {
 }
 
 ProblemOrError parse_problem(std::string_view line) {
-  constexpr std::array<Phase, 4> phases{Phase::forward_training, Phase::forward_inference, Phase::backward_training,
-                                        Phase::backward_inference};
   Problem problem;
   const std::string_view phase_word = next_word(line);
   const std::optional<Phase> phase = phase_named(phase_word);
   if (!phase) {
     std::vector<std::string_view> names;
-    for (const Phase each : phases) names.push_back(name_of(each));
+    for (const Phase each : judged_phases) names.push_back(name_of(each));
     return {std::nullopt, fmt::format("phase (the first word) is {}; right is {}.", quoted(phase_word), one_of(names))};
   }
   problem.phase = *phase;

@@ -21,26 +21,27 @@ std::int64_t group_index(const Problem& problem, const Shape& at) {
 
 RoleUse use_of(const Problem& problem, Role role) {
   const VariantRow& row = row_of(problem.variant);
-  const bool training = problem.phase == Phase::forward_training || problem.phase == Phase::backward_training;
-  const bool backward = problem.phase == Phase::backward_training || problem.phase == Phase::backward_inference;
+  const bool training = is_training(problem.phase);
+  const bool backward = is_backward(problem.phase);
   const bool running =
       !row.running.empty() && (training ? problem.running && !backward : problem.given == Given::running);
   const bool weight = running && problem.convention.momentum == MomentumForm::accumulated_weight;
   // The statistics of the call itself: written by a forward training, read by its backward and where they are given.
-  const bool own = training ? backward || problem.saved : problem.given == Given::saved;
+  const bool own = training ? problem.saved : problem.given == Given::saved;
   const bool own_read = own && (backward || !training);
   const bool accumulates = problem.convention.gradients == Gradients::accumulate;
+  const bool from_output = backward && problem.from_output;
   switch (role) {
     case Role::x:
-      return {.read = true};
+      return {.read = !from_output};
     case Role::y:
-      return {.write = !backward};
+      return {.read = from_output, .write = !backward};
     case Role::gamma:
       return {.read = problem.gamma};
     case Role::beta:
-      return {.read = problem.beta && !backward};
+      return {.read = problem.beta && (!backward || from_output)};
     case Role::mean:
-      return {.read = own_read && row.centred, .write = own && !own_read && row.centred};
+      return {.read = own_read && row.centred && !from_output, .write = own && !own_read && row.centred};
     case Role::stat:
       return {.read = own_read, .write = own && !own_read};
     case Role::running_mean:
@@ -96,23 +97,38 @@ std::string check_shape(const Problem& problem) {
 }
 
 std::string check_statistics(const Problem& problem, const VariantRow& row) {
-  const bool training = problem.phase == Phase::forward_training;
+  const std::string_view phase = name_of(problem.phase);
   const bool has_running = !row.running.empty();
-  if (training) {
+  if (is_training(problem.phase)) {
     if (problem.given != Given::none)
       return wrong("given", problem.given == Given::running ? "running" : "saved",
-                   "none in forward_training, which computes its own statistics");
+                   fmt::format("none in {}, which is about the statistics of x itself", phase));
+    if (problem.running && problem.phase == Phase::backward_training)
+      return wrong("running", "1", "0 in backward_training: gradients do not depend on running statistics");
     if (problem.running && !has_running)
       return wrong("running", "1", fmt::format("0: {} has no running statistics", row.name));
     return "";
   }
-  if (problem.saved) return wrong("saved", "1", "0 in forward_inference, which writes no statistics");
+  if (problem.saved) return wrong("saved", "1", fmt::format("0 in {} (given=saved reads statistics)", phase));
   if (problem.running)
-    return wrong("running", "1", "0 in forward_inference, which updates no state (given=running reads it)");
+    return wrong("running", "1", fmt::format("0 in {}, which updates no state (given=running reads it)", phase));
   if (problem.given == Given::none)
-    return wrong("given", "none", has_running ? "running or saved in forward_inference" : "saved in forward_inference");
+    return wrong("given", "none", fmt::format("{} in {}", has_running ? "running or saved" : "saved", phase));
   if (problem.given == Given::running && !has_running)
     return wrong("given", "running", fmt::format("saved: {} has no running statistics", row.name));
+  return "";
+}
+
+// The fields that only backward phases have.
+std::string check_gradients(const Problem& problem) {
+  const bool training = problem.phase == Phase::backward_training;
+  if (problem.from_output && !training) return wrong("from_output", "1", "0 outside backward_training");
+  if (problem.from_output && !problem.saved)
+    return wrong("from_output", "1", "1 only with saved=1: y alone does not tell the deviation");
+  if (problem.handed != Handed::nearest && !(training && problem.saved))
+    return wrong("handed", "shifted", "nearest where backward_training is not handed statistics (saved=1)");
+  if (problem.cotangent != Cotangent::random && !is_backward(problem.phase))
+    return wrong("cotangent", name_of(problem.cotangent), "random in the forward phases, which have no dy");
   return "";
 }
 
@@ -153,6 +169,29 @@ std::string check_dials(const Problem& problem) {
   return "";
 }
 
+// Elements that are one in memory must be equal.
+std::string check_broadcast(const Problem& problem) {
+  for (std::size_t i = 0; i < role_count; ++i) {
+    const Role role = static_cast<Role>(i);
+    const Layout& layout = problem.layout[role];
+    if (layout.broadcast.empty()) continue;
+    const std::string field = fmt::format("{}.layout", name_of(role));
+    if (role != Role::dy || !is_backward(problem.phase))
+      return wrong(field, print(layout), "capital letters: only dy of a backward phase may be broadcast");
+    if (problem.in_place) return wrong(field, print(layout), "capital letters where dx is written over dy");
+    if (!problem.values[Role::dy].empty())
+      return wrong(field, print(layout), "capital letters where dy has explicit values");
+    if (problem.profile == Profile::special)
+      return wrong(field, print(layout), "capital letters in profile special, where single elements of dy differ");
+    const bool along_s = problem.cotangent == Cotangent::pooled && layout.broadcast == AxisSet{Axis::s};
+    if (problem.cotangent != Cotangent::ones && !along_s)
+      return wrong(
+          field, print(layout),
+          "lower case only for axes along which dy is constant: any with cotangent=ones, s with cotangent=pooled");
+  }
+  return "";
+}
+
 std::string check_layouts(const Problem& problem) {
   for (std::size_t i = 0; i < role_count; ++i) {
     const Role role = static_cast<Role>(i);
@@ -166,10 +205,12 @@ std::string check_layouts(const Problem& problem) {
     if (layout.pad < 0 || layout.pad > (std::int64_t{1} << 20U))
       return wrong(field, print(layout), "a pad (after +) from 0 to 2^20");
   }
-  if (problem.in_place && problem.layout[Role::x] != problem.layout[Role::y])
-    return fmt::format("in_place is 1 while x.layout is {} and y.layout is {}; right is one layout for both.",
-                       print(problem.layout[Role::x]), print(problem.layout[Role::y]));
-  return "";
+  const Role in = in_place_input(problem.phase);
+  const Role out = in_place_output(problem.phase);
+  if (problem.in_place && problem.layout[in] != problem.layout[out])
+    return fmt::format("in_place is 1 while {}.layout is {} and {}.layout is {}; right is one layout for both.",
+                       name_of(in), print(problem.layout[in]), name_of(out), print(problem.layout[out]));
+  return check_broadcast(problem);
 }
 
 std::string check_values(const Problem& problem, const VariantRow& row) {
@@ -191,12 +232,10 @@ std::string check_values(const Problem& problem, const VariantRow& row) {
 }  // namespace
 
 std::string check(const Problem& problem) {
-  if (problem.phase != Phase::forward_training && problem.phase != Phase::forward_inference)
-    return wrong("phase", name_of(problem.phase),
-                 "forward_training or forward_inference: backward phases have no reference yet");
   const VariantRow& row = row_of(problem.variant);
   std::string sentence = check_shape(problem);
   if (sentence.empty()) sentence = check_statistics(problem, row);
+  if (sentence.empty()) sentence = check_gradients(problem);
   if (sentence.empty()) sentence = check_scalars(problem);
   if (sentence.empty()) sentence = check_dials(problem);
   if (sentence.empty()) sentence = check_layouts(problem);

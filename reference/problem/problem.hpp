@@ -22,11 +22,13 @@ namespace normgate {
 
 // Where an element stands in memory: one stride per axis. `order` lists the axes from outermost to innermost (those the
 // role lacks are skipped), `step` is the distance of two neighbours on the innermost axis with more than one element,
-// `pad` the elements left free after each innermost run. Text: "NSGK", "NGKS*2", "NGKS*2+3". Default "NGKS".
+// `pad` the elements left free after each innermost run. Axes in `broadcast` have stride 0: all their elements are one
+// in memory. Text: "NSGK", "NGKS*2", "NGKS*2+3", broadcast axes in lower case: "NGKs", "ngks". Default "NGKS".
 struct Layout {
   std::array<Axis, axis_count> order{Axis::n, Axis::g, Axis::k, Axis::s};
   std::int64_t step = 1;  // >= 1
   std::int64_t pad = 0;   // >= 0
+  AxisSet broadcast{};    // dy only: an upstream gradient that was expanded
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 struct Strides {
@@ -50,8 +52,15 @@ enum class Profile : std::int32_t {
   drift
 };
 
+// The families of upstream gradients, chosen against the null space of the backward operator (1 and x̂, where gamma is
+// absent): data.hpp says what each draws.
+enum class Cotangent : std::int32_t { random, ones, pooled, normalized, mixed, unit };
+
 // Statistics that an inference phase is given.
 enum class Given : std::int32_t { none, running, saved };
+// The statistics that backward_training is handed: the float32 nearest to the true ones, or values some percent away,
+// which only a kernel that uses them as it declares turns into the declared function.
+enum class Handed : std::int32_t { nearest, shifted };
 // Which fence the data stand flush against.
 enum class Fence : std::int32_t { right, left };
 
@@ -61,12 +70,15 @@ struct Problem {
   Shape shape{1, 1, 1, 1};
 
   PerRole<Layout> layout{};  // x.layout=NSGK, gamma.layout=NGKS*2, …
-  bool gamma = true;         // gamma=0: absent
-  bool beta = true;
-  bool saved = false;                                   // saved=1: training writes mean (centred rows) and stat
-  bool running = false;                                 // running=1: training updates running_mean and running_var
-  Given given = Given::none;                            // inference only: given=running, given=saved; never none there
-  bool in_place = false;                                // y is x
+  bool gamma = true;         // gamma=0: absent, and dgamma with it
+  bool beta = true;          // beta=0: absent, and dbeta with it
+  bool saved = false;    // saved=1: forward_training writes mean (centred rows) and stat, backward_training reads them
+  bool running = false;  // running=1: forward_training updates running_mean and running_var
+  bool from_output = false;   // from_output=1: backward_training is handed y, beta and stat in place of x and mean
+  Given given = Given::none;  // inference only: given=running, given=saved; never none there
+  Handed handed = Handed::nearest;                      // backward_training with saved=1
+  Cotangent cotangent = Cotangent::random;              // backward only
+  bool in_place = false;                                // y is x; backward: dx is dy
   double eps = 9.99999974737875163555145263671875e-06;  // the float32 nearest to 1e-5
   double momentum = 0.100000001490116119384765625;      // the float32 nearest to 0.1
   std::int64_t step = 1;
@@ -92,6 +104,16 @@ struct Problem {
 // The group that element `at` belongs to: its row-major index among the groups.
 [[nodiscard]] std::int64_t group_index(const Problem& problem, const Shape& at);
 
+[[nodiscard]] constexpr bool is_backward(Phase phase) {
+  return phase == Phase::backward_training || phase == Phase::backward_inference;
+}
+[[nodiscard]] constexpr bool is_training(Phase phase) {
+  return phase == Phase::forward_training || phase == Phase::backward_training;
+}
+// The tensor that is overwritten where a problem is in place, and the one it shares memory with.
+[[nodiscard]] constexpr Role in_place_output(Phase phase) { return is_backward(phase) ? Role::dx : Role::y; }
+[[nodiscard]] constexpr Role in_place_input(Phase phase) { return is_backward(phase) ? Role::dy : Role::x; }
+
 // Whether a role's tensor is part of the problem, and whether the kernel reads or writes it.
 struct RoleUse {
   bool read = false;
@@ -110,6 +132,7 @@ struct ProblemOrError {
 [[nodiscard]] std::string check(const Problem& problem);
 
 [[nodiscard]] std::string_view name_of(Profile profile);
+[[nodiscard]] std::string_view name_of(Cotangent cotangent);
 [[nodiscard]] std::string print(const Layout& layout);
 
 // Shortest decimal that reads back as the same float ("1e-05", "nan", "-inf", "-0"); of the float32 if the value is

@@ -25,6 +25,7 @@ class AxisSet {
   [[nodiscard]] constexpr bool has(Axis axis) const { return ((bits_ >> static_cast<unsigned>(axis)) & 1U) != 0; }
   [[nodiscard]] constexpr bool has(std::size_t axis) const { return ((bits_ >> axis) & 1U) != 0; }
   [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
+  constexpr void insert(Axis axis) { bits_ = static_cast<std::uint8_t>(bits_ | (1U << static_cast<unsigned>(axis))); }
   [[nodiscard]] constexpr AxisSet complement() const {
     AxisSet result;
     result.bits_ = static_cast<std::uint8_t>(~bits_ & 0xFU);
@@ -78,6 +79,8 @@ enum class Phase : std::int32_t {
   backward_training = 3,
   backward_inference = 4
 };
+inline constexpr std::array judged_phases{Phase::forward_training, Phase::forward_inference, Phase::backward_training,
+                                          Phase::backward_inference};
 [[nodiscard]] std::string_view name_of(Phase phase);
 [[nodiscard]] std::optional<Phase> phase_named(std::string_view name);
 

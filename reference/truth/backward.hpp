@@ -1,0 +1,21 @@
+// What the backward phases are by definition, computed with 100 decimal digits.
+#pragma once
+
+#include "reference/problem/claim.hpp"
+#include "reference/problem/data.hpp"
+#include "reference/problem/problem.hpp"
+#include "reference/truth/forward.hpp"
+
+namespace normgate {
+
+// The gradients by role, dense and row-major: dx; dgamma and dbeta if the problem has gamma and beta, with what they
+// are added to where the convention accumulates. `groups` are the statistics: of x in training (NaN with from_output,
+// which has no x), as given in inference.
+//
+// `use` says which function of the inputs is meant in backward_training with saved statistics; it does not matter
+// elsewhere. `recomputes` and `undeclared` are the derivative of the forward, whatever is handed; `short_form` and
+// `textbook` take the handed mean and stat for exact inputs; `from_output` takes y, beta, gamma and stat for such.
+// `problem` must pass check() and be of a backward phase.
+[[nodiscard]] Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use);
+
+}  // namespace normgate
