@@ -30,6 +30,23 @@ bool supports(const Subject& subject, Role role) {
 
 bool is_primary(const Subject& subject) { return subject.convention == subject.kernel.conventions.front(); }
 
+bool is_new_to_backward(const Subject& subject) {
+  const bool training = is_training(subject.phase);
+  const auto seen_by_gradients = [&](Convention convention) {
+    const bool divides = training && subject.row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
+    if (!divides) convention.normalizing = NormalizingDivisor::n;
+    if (!divides || convention.single == SingleCount::unchanged) convention.single = SingleCount::zero;
+    if (training || convention.momentum != MomentumForm::accumulated_weight) convention.momentum = {};
+    convention.stored = {};
+    return convention;
+  };
+  for (const Convention& other : subject.kernel.conventions) {
+    if (other == subject.convention) return true;
+    if (seen_by_gradients(other) == seen_by_gradients(subject.convention)) return false;
+  }
+  return true;
+}
+
 std::string place(const Problem& problem, Role role, std::size_t index) {
   const AxisSet axes = axes_of(role, row_of(problem.variant));
   const Shape at = coordinates(problem.shape, axes, index);

@@ -52,6 +52,9 @@ void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::
 [[nodiscard]] bool supports(const Subject& subject, Role role);
 // The kernel's first listed convention: behaviour that no convention changes is tried with that one only.
 [[nodiscard]] bool is_primary(const Subject& subject);
+// Whether the convention says something of gradients that none listed before it does: what a running variance is
+// divided by, and most of what momentum weighs, is nothing to them.
+[[nodiscard]] bool is_new_to_backward(const Subject& subject);
 
 // What either kind of phase may write; written() says which of them a problem does.
 inline constexpr Role output_roles[] = {Role::y,           Role::mean,           Role::stat, Role::running_mean,

@@ -18,6 +18,7 @@ std::span<const Property* const> property_list() {
       &running_statistics,
       &momentum_independence,
       &inference_state,
+      &gradients,
       &batch_mates,
       &row_independence,
       &layouts,

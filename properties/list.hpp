@@ -19,6 +19,7 @@ extern const Property scaling;
 extern const Property running_statistics;
 extern const Property momentum_independence;
 extern const Property inference_state;
+extern const Property gradients;
 extern const Property determinism;
 extern const Property memory;
 extern const Property row_independence;

@@ -49,24 +49,6 @@ void add_lengths(Planner& planner, std::int64_t most) {
   }
 }
 
-// Fast paths are chosen by size and by what is absent: every subset of gamma and beta at sizes that have one.
-void add_subsets(Planner& planner) {
-  const std::vector<std::int64_t> lengths =
-      planner.primary() ? std::vector<std::int64_t>{4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096}
-                        : std::vector<std::int64_t>{512, 768};
-  for (const std::int64_t length : lengths)
-    for (const int subset : {0, 1, 2, 3}) {
-      Recipe recipe;
-      recipe.length = length;
-      recipe.groups = length > 1000 ? 2 : 3;
-      recipe.gamma = subset & 1;
-      recipe.beta = subset >> 1;
-      recipe.kappa = 2;
-      recipe.layouts = !planner.primary();
-      planner.add(recipe);
-    }
-}
-
 void add_threads(Planner& planner) {
   std::int32_t threads = 2;
   for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
@@ -84,7 +66,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   Planner planner(subject, effort, seed, "accuracy");
   const std::int64_t most = effort == Effort::quick ? 8200 : 70000;
   for (std::int64_t round = 0; round < planner.by_effort(1, 3, 12); ++round) add_lengths(planner, most);
-  add_subsets(planner);
+  planner.add_subsets();
   planner.add_shapes({Profile::conditioned, Profile::outlier_channels});
   planner.add_counts();
   if (subject.kernel.max_threads > 1) add_threads(planner);

@@ -14,6 +14,9 @@ constexpr std::array<float, 8> eps_values{1e-5F, 1e-3F, 1e-6F, 0.1F, 1e-12F, 1.0
 // Steps beyond any table or cap of a kernel.
 constexpr std::array<std::int64_t, 12> step_values{1, 2, 3, 4, 5, 7, 17, 33, 129, 257, 1000, 70000};
 constexpr std::array<float, 6> momentum_values{0.1F, 0.9F, 0.25F, 0.99F, 0.75F, 0.3F};
+// The null space of the backward operator, what lies close to it, and what does not.
+constexpr std::array cotangents{Cotangent::random, Cotangent::mixed,  Cotangent::ones,
+                                Cotangent::unit,   Cotangent::pooled, Cotangent::normalized};
 
 std::uint64_t splitmix(std::uint64_t& state) {  // Steele, Lea & Flood 2014
   state += 0x9E3779B97F4A7C15U;
@@ -262,8 +265,9 @@ void Planner::add(const Recipe& recipe) {
   p.given = (d.affine >> 8U) % 3 == 0 ? Given::saved : Given::running;
   if (recipe.given != Given::none) p.given = recipe.given;
   if (is_training(subject_.phase)) p.given = Given::none;
-  p.handed = recipe.handed;
-  p.cotangent = recipe.cotangent;
+  // Momentum and step mean nothing to gradients: their words are free.
+  p.handed = recipe.handed.value_or(d.step % 3 == 0 ? Handed::shifted : Handed::nearest);
+  p.cotangent = recipe.cotangent.value_or(cotangents[d.momentum % cotangents.size()]);
   constexpr std::array<std::int32_t, 5> thread_counts{2, 3, 4, 8, 64};
   p.threads = recipe.threads > 0  ? recipe.threads
               : d.places % 4 != 0 ? 1
@@ -331,11 +335,30 @@ void Planner::add_shapes(const std::vector<Profile>& profiles) {
       problem.saved = problem.running = true;
       problem.given = i % 2 == 0 ? Given::running : Given::saved;
       problem.in_place = i % 3 == 0;
+      problem.cotangent = cotangents[i % cotangents.size()];
       add(problem);
       for (const Role role : {Role::x, Role::y, Role::dy, Role::dx})
         problem.layout[role].order = {Axis::n, Axis::s, Axis::g, Axis::k};
       add(problem);
       ++i;
+    }
+}
+
+// Fast paths are chosen by size and by what is absent.
+void Planner::add_subsets() {
+  const std::vector<std::int64_t> lengths =
+      primary() ? std::vector<std::int64_t>{4, 8, 16, 32, 64, 128, 256, 512, 768, 1024, 1280, 2048, 4096}
+                : std::vector<std::int64_t>{512, 768};
+  for (const std::int64_t length : lengths)
+    for (const int subset : {0, 1, 2, 3}) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.groups = length > 1000 ? 2 : 3;
+      recipe.gamma = subset & 1;
+      recipe.beta = subset >> 1;
+      recipe.kappa = 2;
+      recipe.layouts = !primary();
+      add(recipe);
     }
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -28,11 +29,11 @@ struct Recipe {
   int beta = -1;
   int saved = -1;  // 1: where the kernel can; < 0: drawn, present in two of three
   int running = -1;
-  Given given = Given::none;  // inference; none: drawn
-  Handed handed = Handed::nearest;
-  Cotangent cotangent = Cotangent::random;  // backward; as it stands here
-  std::int32_t threads = 0;                 // as far as the kernel can; 0: drawn, mostly 1
-  bool layouts = false;                     // draw layouts, fences and misalignment
+  Given given = Given::none;           // inference; none: drawn
+  std::optional<Handed> handed;        // backward_training; nullopt: drawn, shifted in one of three
+  std::optional<Cotangent> cotangent;  // backward; nullopt: drawn
+  std::int32_t threads = 0;            // as far as the kernel can; 0: drawn, mostly 1
+  bool layouts = false;                // draw layouts, fences and misalignment
 };
 
 class Planner {
@@ -51,9 +52,11 @@ class Planner {
   // place that depends on the property, so that properties together meet lengths that each alone leaves out.
   [[nodiscard]] std::vector<std::int64_t> lengths(std::int64_t most, std::int64_t one_in = 1) const;
   // Families that a property may add to its own: numbers of groups around cores, blocks of rows and 16-bit indices;
-  // and shapes in which extents that a kernel may mix up all differ, are 1, or are all large, in two layouts.
+  // shapes in which extents that a kernel may mix up all differ, are 1, or are all large, in two layouts; every subset
+  // of gamma and beta at sizes that have a fast path. Cotangents change from one to the next.
   void add_counts();
   void add_shapes(const std::vector<Profile>& profiles);
+  void add_subsets();
 
   // quick, standard or thorough's value.
   [[nodiscard]] std::int64_t by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const;

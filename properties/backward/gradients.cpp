@@ -1,0 +1,138 @@
+// Every element of dx, dgamma and dbeta lies within the bound that follows from the claim and this very input
+// (reference/bounds: the derivation stands there), around the function that the kernel declares to compute of handed
+// statistics, or around the derivative of the forward (demand_of). Preconditions: none on the data; elements whose
+// bound is infinite are counted, not judged.
+#include "properties/corpus/corpus.hpp"
+#include "properties/generators/plan.hpp"
+#include "properties/judging.hpp"
+#include "properties/list.hpp"
+
+namespace normgate {
+namespace {
+
+bool applies(const Subject& subject) { return is_backward(subject.phase) && is_new_to_backward(subject); }
+
+// Up to `dense` each length meets a large |mean|/sigma, a small one with another scale, and one of the other profiles;
+// a longer length meets one of the three, or a needle. Cotangents, handed statistics and options are drawn.
+void add_lengths(Planner& planner, std::int64_t most, std::size_t round) {
+  constexpr std::int64_t dense = 68;
+  constexpr std::array profiles{Profile::drift,         Profile::outlier_channels,   Profile::exact_sum,
+                                Profile::near_constant, Profile::parameter_rounding, Profile::exact};
+  constexpr std::array large_kappas{100.0, 1e3, 1e4, 30.0, 3e5};
+  constexpr std::array small_kappas{1.0, 0.0, 3.0, 10.0};
+  constexpr std::array scales{0, -20, 10, 3, -45, 40, -2};
+  std::size_t i = round;
+  for (const std::int64_t length : planner.lengths(most)) {
+    for (std::size_t family = 0; family < 4; ++family) {
+      if (length <= dense ? family == 3 : family != i % 4) continue;
+      Recipe recipe;
+      recipe.length = length;
+      recipe.layouts = (i / 4 + family) % 3 == 2;
+      switch (family) {
+        case 0:
+          recipe.kappa = large_kappas[i % large_kappas.size()];
+          break;
+        case 1:
+          recipe.kappa = small_kappas[i % small_kappas.size()];
+          recipe.scale = scales[i % scales.size()];
+          break;
+        case 2:
+          recipe.profile = profiles[(i / 4 + i) % profiles.size()];
+          recipe.kappa = 20;
+          recipe.level = 3;
+          break;
+        default:
+          // A lost element shows most where it is all that the group has, in x or in dy.
+          recipe.profile = Profile::needle;
+          if (i % 8 < 4) recipe.cotangent = Cotangent::unit;
+          break;
+      }
+      planner.add(recipe);
+    }
+    ++i;
+  }
+}
+
+// Parameter gradients are sums over groups, too: numbers of them around cores, blocks of rows and 16-bit indices.
+void add_counts(Planner& planner) {
+  using Count = std::pair<std::int64_t, std::int64_t>;
+  std::vector<Count> counts{{64, 9}, {20, 49}, {5, 128}};
+  if (planner.primary())
+    counts.insert(counts.end(), {{33, 17}, {8, 65}, {17, 257}, {7, 1025}, {2, 5000}, {129, 130}, {768, 11}, {256, 17}});
+  if (planner.effort() != Effort::quick && planner.primary()) counts.insert(counts.end(), {{512, 129}, {3, 65536 + 7}});
+  for (const auto& [length, groups] : counts) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = groups;
+    recipe.kappa = 3;
+    recipe.gamma = recipe.beta = 1;
+    planner.add(recipe);
+  }
+}
+
+void add_threads(Planner& planner) {
+  std::int32_t threads = 2;
+  for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = length > 1000 ? 3 : 37;
+    recipe.kappa = 10;
+    recipe.threads = threads;
+    planner.add(recipe);
+    threads = threads % 5 + 2;
+  }
+}
+
+std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
+  Planner planner(subject, effort, seed, "gradients");
+  const std::int64_t most = effort == Effort::quick ? 8200 : 70000;
+  for (std::int64_t round = 0; round < planner.by_effort(1, 4, 12); ++round)
+    add_lengths(planner, most, static_cast<std::size_t>(round));
+  // Every cotangent with either kind of handed statistics, whatever is drawn above.
+  for (const Cotangent cotangent : {Cotangent::random, Cotangent::ones, Cotangent::pooled, Cotangent::normalized,
+                                    Cotangent::mixed, Cotangent::unit})
+    for (const Handed handed : {Handed::nearest, Handed::shifted})
+      for (const std::int64_t length : {24, 257}) {
+        Recipe recipe;
+        recipe.length = length;
+        recipe.groups = 3;
+        recipe.kappa = length == 24 ? 1 : 40;
+        recipe.saved = 1;
+        recipe.handed = handed;
+        recipe.cotangent = cotangent;
+        recipe.layouts = length == 24;
+        planner.add(recipe);
+      }
+  planner.add_subsets();
+  planner.add_shapes({Profile::conditioned});
+  add_counts(planner);
+  if (subject.kernel.max_threads > 1) add_threads(planner);
+  if (planner.primary())
+    for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.groups = 1;
+      recipe.kappa = 20;
+      recipe.gamma = recipe.beta = 1;
+      recipe.cotangent = Cotangent::random;
+      planner.add(recipe);
+    }
+  add_corpus(planner, subject);
+  return planner.take();
+}
+
+Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
+  Judgement judgement;
+  judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs,
+                      written(c.problem(), gradient_roles), judgement);
+  return judgement;
+}
+
+}  // namespace
+
+const Property gradients{
+    "gradients", "Every element of dx, dgamma and dbeta lies within the bound that follows from claim and input.",
+    applies,     plan,
+    one_call,    judge};
+
+}  // namespace normgate
