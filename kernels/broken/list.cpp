@@ -114,6 +114,26 @@
   BROKEN(padding_gap_in_statistics) \
   BROKEN(in_place_corrupts) \
   BROKEN(misaligned) \
+  BROKEN(dx_without_xhat_term) \
+  BROKEN(dx_without_mean_term) \
+  BROKEN(mean_of_g_subtracted_twice) \
+  BROKEN(dgamma_and_dbeta_swapped) \
+  BROKEN(dgamma_from_x) \
+  BROKEN(dgamma_without_rstd) \
+  BROKEN(means_over_n_minus_1) \
+  BROKEN(inference_formula_in_training) \
+  BROKEN(training_formula_in_inference) \
+  BROKEN(dgamma_loses_rows_beyond_256) \
+  BROKEN(dgamma_loses_the_last_rows) \
+  BROKEN(dgamma_of_first_sample_only) \
+  BROKEN(dgamma_added_where_overwrite_is_asked) \
+  BROKEN(dgamma_overwritten_where_accumulate_is_asked) \
+  BROKEN(dbeta_accumulates_without_gamma) \
+  BROKEN(only_the_first_cotangent) \
+  BROKEN(dx_tail_zeroed_at_long_rows) \
+  BROKEN(last_vector_of_dx_lost) \
+  BROKEN(wrong_without_gamma) \
+  BROKEN(zero_gradients_without_beta_at_1024) \
   SOUND(reversed_order) \
   SOUND(running_statistics) \
   SOUND(welford) \

@@ -1,5 +1,6 @@
-// What the pieces of the museum share: views of the tensors, the groups that a call normalizes, and the manifest of a
-// plain kernel (one phase, contiguous, a claim of zeros). Everything a piece is about stands in the piece itself.
+// What the pieces of the museum share: views of the tensors, the groups that a call normalizes, the manifest of a plain
+// kernel (one phase, contiguous, a claim of zeros), and the steps that are not the bug. Everything a piece is about
+// stands in the piece itself.
 //
 // To add a piece: a file named by its bug whose first line is `// rejected by: <property>; looks like: <diagnosis>`
 // ("-" where no diagnosis can be expected), or `// sound: <what is unusual>` in sound/, and a line in list.cpp.
@@ -38,7 +39,7 @@ struct View {
 };
 
 struct Tensors {
-  View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight;
+  View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight, dy, dx, dgamma, dbeta;
   explicit Tensors(const ng_call& call)
       : x(call.tensor[NG_X]),
         y(call.tensor[NG_Y]),
@@ -48,7 +49,11 @@ struct Tensors {
         stat(call.tensor[NG_STAT]),
         running_mean(call.tensor[NG_RUNNING_MEAN]),
         running_var(call.tensor[NG_RUNNING_VAR]),
-        running_weight(call.tensor[NG_RUNNING_WEIGHT]) {}
+        running_weight(call.tensor[NG_RUNNING_WEIGHT]),
+        dy(call.tensor[NG_DY]),
+        dx(call.tensor[NG_DX]),
+        dgamma(call.tensor[NG_DGAMMA]),
+        dbeta(call.tensor[NG_DBETA]) {}
 };
 
 // The reduced axes of a variant, as a loop over at most two of them; `outer` is NG_AXES where there is one only.
@@ -119,6 +124,71 @@ inline float squares_around(const View& x, const Group& group, float mean) {
   return squares;
 }
 
+// The steps of a backward, for pieces whose bug is another one. g is dy times gamma, as everywhere.
+
+inline bool centred(const ng_call& call) { return call.variant != NG_RMS_NORM; }
+
+// What a backward phase is handed, as a mean (0 where rows are not centred) and 1/D with eps inside the root.
+struct Statistics {
+  float mean = 0;
+  float rstd = 0;
+};
+inline Statistics handed(const ng_call& call, const Tensors& t, const Group& group) {
+  if (t.running_var.present())
+    return {t.running_mean[group.first], 1 / std::sqrt(t.running_var[group.first] + static_cast<float>(call.eps))};
+  return {t.mean.value(group.first, 0), t.stat[group.first]};
+}
+
+inline float g_at(const Tensors& t, const At& at) { return t.dy[at] * t.gamma.value(at, 1); }
+inline float xhat_at(const Tensors& t, const At& at, const Statistics& s) { return (t.x[at] - s.mean) * s.rstd; }
+
+// dgamma and dbeta are running totals: cleared at first unless they accumulate, then all terms of one group after the
+// other are added.
+inline void clear_parameter_gradients(const ng_call& call, const Tensors& t) {
+  if (call.convention->gradients == NG_GRADIENTS_ACCUMULATE) return;
+  for (std::int64_t g = 0; g < call.extent[NG_G]; ++g)
+    for (std::int64_t k = 0; k < call.extent[NG_K]; ++k) {
+      t.dgamma.put({0, g, k, 0}, 0);
+      t.dbeta.put({0, g, k, 0}, 0);
+    }
+}
+inline void add_parameter_gradients(const Tensors& t, const Group& group, const Statistics& s) {
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    if (t.dgamma.present()) t.dgamma[at] += t.dy[at] * xhat_at(t, at, s);
+    if (t.dbeta.present()) t.dbeta[at] += t.dy[at];
+  }
+}
+
+struct Sums {
+  float g = 0;
+  float g_xhat = 0;
+};
+inline Sums sums_of(const Tensors& t, const Group& group, const Statistics& s) {
+  Sums sums;
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    const float g = g_at(t, at);
+    sums.g += g;
+    sums.g_xhat += g * xhat_at(t, at, s);
+  }
+  return sums;
+}
+// dx of a training from the means of g and of g times x̂.
+inline void put_dx(const Tensors& t, const Group& group, const Statistics& s, float mean_of_g, float mean_of_g_xhat) {
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    t.dx[at] = s.rstd * (g_at(t, at) - mean_of_g - xhat_at(t, at, s) * mean_of_g_xhat);
+  }
+}
+inline void put_training_dx(const ng_call& call, const Tensors& t, const Group& group, const Statistics& s) {
+  const Sums sums = sums_of(t, group, s);
+  put_dx(t, group, s, centred(call) ? sums.g / group.count() : 0, sums.g_xhat / group.count());
+}
+inline void put_inference_dx(const Tensors& t, const Group& group, const Statistics& s) {
+  for (std::int64_t i = 0; i < group.n; ++i) t.dx[group.at(i)] = g_at(t, group.at(i)) * s.rstd;
+}
+
 // Manifests.
 
 using Run = std::int32_t (*)(void* plan, const ng_call* call, void* workspace);
@@ -145,6 +215,40 @@ constexpr ng_kernel training_and_inference(std::int32_t variant, const char* nam
   kernel.phases |= 1U << NG_FORWARD_INFERENCE;
   kernel.supported_roles[NG_FORWARD_INFERENCE] = affine_roles | running_roles;
   kernel.required_roles[NG_FORWARD_INFERENCE] = running_roles;
+  return kernel;
+}
+
+constexpr ng_claim using_saved(std::int32_t saved_use) {
+  ng_claim claim{};
+  claim.struct_size = sizeof(ng_claim);
+  claim.saved_use = saved_use;
+  return claim;
+}
+inline constexpr ng_claim short_use = using_saved(NG_USE_SHORT);
+
+// backward_training from the mean and the statistic that it is handed, by the short formula; gamma and beta optional,
+// and their gradients with them.
+constexpr ng_kernel backward(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel{};
+  kernel.struct_size = sizeof(ng_kernel);
+  kernel.name = name;
+  kernel.variant = variant;
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+  kernel.claim = &short_use;
+  kernel.run = run;
+  return kernel;
+}
+// … and backward_inference, from running statistics where the variant has them.
+constexpr ng_kernel backward_both(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel = backward(variant, name, run);
+  kernel.phases |= 1U << NG_BACKWARD_INFERENCE;
+  return kernel;
+}
+// backward_training that is handed no statistics.
+constexpr ng_kernel backward_alone(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel = backward(variant, name, run);
+  kernel.supported_roles[NG_BACKWARD_TRAINING] = affine_roles | NG_ROLE_BIT(NG_DGAMMA) | NG_ROLE_BIT(NG_DBETA);
+  kernel.claim = nullptr;
   return kernel;
 }
 
