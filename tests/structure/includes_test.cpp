@@ -22,8 +22,9 @@ struct Rule {
 const std::vector<Rule>& table() {
   static const std::vector<Rule> rules{
       {"kernels/abi", {}},
-      {"kernels/plain", {"kernels/abi"}},
-      {"kernels/simd", {"kernels/abi"}},
+      {"kernels/built_in", {"kernels/abi"}},
+      {"kernels/plain", {"kernels/abi", "kernels/built_in"}},
+      {"kernels/simd", {"kernels/abi", "kernels/built_in"}},
       {"kernels/peers", {"kernels/abi"}},
       {"kernels/broken", {"kernels/abi"}},
       {"kernels/runner", {"kernels/abi", "reference/problem"}},
