@@ -30,6 +30,8 @@ enum class Effort : std::int32_t { quick, standard, thorough };
 class Case {
  public:
   explicit Case(Problem problem, Wanted wanted = Wanted::everything) : problem_(std::move(problem)), wanted_(wanted) {}
+  // With other data than the problem's own.
+  Case(Problem problem, Inputs inputs) : problem_(std::move(problem)), inputs_(std::move(inputs)) {}
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] const Inputs& inputs() const;
   // Of a forward phase: what the kernel has to compute.
@@ -40,7 +42,7 @@ class Case {
 
  private:
   Problem problem_;
-  Wanted wanted_;
+  Wanted wanted_ = Wanted::everything;
   mutable std::optional<Inputs> inputs_;
   mutable std::optional<Truth> truth_;
   mutable std::map<SavedUse, Truth> gradients_;
