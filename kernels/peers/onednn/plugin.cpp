@@ -1,4 +1,4 @@
-// oneDNN's forward normalizations as kernels behind the C ABI: a library that nobody here wrote, called the way its
+// oneDNN's normalizations as kernels behind the C ABI: a library that nobody here wrote, called the way its
 // documentation says and judged like any other. Instruction-set levels are targets.
 //
 // Nothing is copied, reordered or computed here: host pointers are wrapped in memory objects, one primitive runs on
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -74,6 +75,34 @@ bool channels_last(const Dimension& channel, const Dimension& position, bool oth
   return channel.extent > 1 && position.extent > 1 ? channel.stride < position.stride : otherwise;
 }
 
+// A tensor of images, N×C or N×C×1×S, for batch normalization: version 2.6 knows its fast implementations by the
+// layouts of images and leaves N×C×S to its reference loops.
+memory::desc images(const ng_call& call, const ng_tensor& tensor, const char* name) {
+  const Dimension sample{call.extent[NG_N], tensor.stride[NG_N]};
+  const Dimension channel{channels(call), channel_stride(call, tensor, name)};
+  const Dimension position{call.extent[NG_S], tensor.stride[NG_S]};
+  return position.extent == 1                      ? describe({sample, channel}, {0, 1})
+         : channels_last(channel, position, false) ? describe({sample, channel, {}, position}, {0, 2, 3, 1})
+                                                   : describe({sample, channel, {}, position}, {0, 1, 2, 3});
+}
+
+// A tensor of rows, N×C or N×S×C, for layer normalization, which is over the last dimension in the logical order.
+memory::desc rows(const ng_call& call, const ng_tensor& tensor, const char* name) {
+  const Dimension sample{call.extent[NG_N], tensor.stride[NG_N]};
+  const Dimension position{call.extent[NG_S], tensor.stride[NG_S]};
+  const Dimension channel{channels(call), channel_stride(call, tensor, name)};
+  return position.extent == 1                     ? describe({sample, channel}, {0, 1})
+         : channels_last(channel, position, true) ? describe({sample, position, channel}, {0, 1, 2})
+                                                  : describe({sample, position, channel}, {0, 2, 1});
+}
+
+// One value per row: mean or variance of layer normalization.
+memory::desc row_values(const ng_call& call, const ng_tensor& tensor) {
+  const Dimension sample{call.extent[NG_N], tensor.stride[NG_N]};
+  const Dimension position{call.extent[NG_S], tensor.stride[NG_S]};
+  return position.extent == 1 ? describe({sample}, {0}) : describe({sample, position}, {0, 1});
+}
+
 memory::desc dense_vector(const ng_call& call, int role, const char* name) {
   const std::int64_t count = channels(call);
   if (channel_stride(call, *call.tensor[role], name) != 1)
@@ -81,11 +110,16 @@ memory::desc dense_vector(const ng_call& call, int role, const char* name) {
   return {{count}, memory::data_type::f32, memory::format_tag::a};
 }
 
-void require_same_layout(const ng_call& call) {
+void require_same_layout(const ng_call& call, int first, int second, const char* reason) {
   for (int axis = 0; axis < NG_AXES; ++axis)
-    if (call.extent[axis] > 1 && call.tensor[NG_X]->stride[axis] != call.tensor[NG_Y]->stride[axis])
-      throw Refusal{"oneDNN 2 describes source and destination by one memory descriptor: x and y need one layout"};
+    if (call.extent[axis] > 1 && call.tensor[first]->stride[axis] != call.tensor[second]->stride[axis])
+      throw Refusal{reason};
 }
+
+constexpr const char* one_data_layout =
+    "oneDNN 2 describes source and destination by one memory descriptor: x and y need one layout";
+constexpr const char* one_gradient_layout =
+    "oneDNN 2 describes their gradients by one memory descriptor: dy and dx need one layout";
 
 // ---- plans -------------------------------------------------------------------------------------------------------
 
@@ -93,6 +127,8 @@ const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
   return cpu;
 }
+
+constexpr int stand_in = -1;  // in place of a role: an input that oneDNN demands and that is not handed
 
 struct Argument {
   int role;
@@ -110,6 +146,7 @@ struct Plan {
   dnnl::primitive primitive;
   std::vector<std::pair<int, memory>> by_role;
   std::unordered_map<int, memory> arguments;
+  std::vector<float> stand_in;
   memory scratchpad;
   std::size_t scratchpad_bytes = 0;
 };
@@ -121,6 +158,10 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
+bool is_backward(const ng_call& call) {
+  return call.phase == NG_BACKWARD_TRAINING || call.phase == NG_BACKWARD_INFERENCE;
+}
+
 void check_call(const ng_call& call, std::uint64_t roles) {
   for (int role = 0; role < NG_ROLES; ++role) {
     const ng_tensor* tensor = call.tensor[role];
@@ -130,7 +171,16 @@ void check_call(const ng_call& call, std::uint64_t roles) {
     if (tensor->dtype != NG_FLOAT32) throw Refusal{"this plugin is for float32"};
     if (tensor->layout_kind != 0 || tensor->memory_kind != 0) throw Refusal{"this plugin is for strided host memory"};
   }
-  if (call.tensor[NG_X] == nullptr || call.tensor[NG_Y] == nullptr) throw Refusal{"x or y is missing"};
+  const auto require = [&](int role, const char* name) {
+    if (call.tensor[role] == nullptr) throw Refusal{std::string(name) + " is missing"};
+  };
+  require(NG_X, "x");
+  if (is_backward(call)) {
+    require(NG_DY, "dy");
+    require(NG_DX, "dx");
+  } else {
+    require(NG_Y, "y");
+  }
 }
 
 struct Statistics {
@@ -171,24 +221,18 @@ normalization_flags add_affine(const ng_call& call, std::vector<Argument>& argum
   return flags;
 }
 
-constexpr std::uint64_t common_roles =
-    NG_ROLE_BIT(NG_X) | NG_ROLE_BIT(NG_Y) | NG_ROLE_BIT(NG_GAMMA) | NG_ROLE_BIT(NG_BETA);
+constexpr std::uint64_t affine_roles = NG_ROLE_BIT(NG_GAMMA) | NG_ROLE_BIT(NG_BETA);
+constexpr std::uint64_t affine_gradient_roles = NG_ROLE_BIT(NG_DGAMMA) | NG_ROLE_BIT(NG_DBETA);
+constexpr std::uint64_t forward_roles = NG_ROLE_BIT(NG_X) | NG_ROLE_BIT(NG_Y) | affine_roles;
+constexpr std::uint64_t backward_roles =
+    NG_ROLE_BIT(NG_X) | NG_ROLE_BIT(NG_DY) | NG_ROLE_BIT(NG_DX) | affine_roles | affine_gradient_roles;
 constexpr std::uint64_t saved_roles = NG_ROLE_BIT(NG_MEAN) | NG_ROLE_BIT(NG_STAT);
 constexpr std::uint64_t running_roles = NG_ROLE_BIT(NG_RUNNING_MEAN) | NG_ROLE_BIT(NG_RUNNING_VAR);
 
-// Batch normalization is per channel of an N×C or N×C×1×S tensor: as images, because version 2.6 knows its fast
-// implementations by the layouts of images and leaves N×C×S to its reference loops.
 Description describe_batch_norm(const ng_call& call) {
-  check_call(call, common_roles | (call.phase == NG_FORWARD_INFERENCE ? running_roles : saved_roles));
-  require_same_layout(call);
-  const ng_tensor& x = *call.tensor[NG_X];
-  const Dimension sample{call.extent[NG_N], x.stride[NG_N]};
-  const Dimension channel{channels(call), channel_stride(call, x, "x")};
-  const Dimension position{call.extent[NG_S], x.stride[NG_S]};
-  const memory::desc data = position.extent == 1 ? describe({sample, channel}, {0, 1})
-                            : channels_last(channel, position, false)
-                                ? describe({sample, channel, {}, position}, {0, 2, 3, 1})
-                                : describe({sample, channel, {}, position}, {0, 1, 2, 3});
+  check_call(call, forward_roles | (call.phase == NG_FORWARD_INFERENCE ? running_roles : saved_roles));
+  require_same_layout(call, NG_X, NG_Y, one_data_layout);
+  const memory::desc data = images(call, *call.tensor[NG_X], "x");
 
   std::vector<Argument> arguments{{NG_X, DNNL_ARG_SRC, data}, {NG_Y, DNNL_ARG_DST, data}};
   normalization_flags flags = add_affine(call, arguments);
@@ -204,31 +248,22 @@ Description describe_batch_norm(const ng_call& call) {
   return {dnnl::batch_normalization_forward::primitive_desc(operation, attributes(), engine()), std::move(arguments)};
 }
 
-// Layer normalization is over the last dimension, in the logical order, of an N×C or N×S×C tensor.
-//
-// "Works with an arbitrary data tensor", says the developer guide, so gaps between rows are claimed. Worst witness, in
-// version 2.6.3 on every target: eps 0, rows [1,3] and [5,9] that are 3 elements apart, 100 in the gaps. The
-// implementation simple_layer_normalization asks of the strides only that the last one is 1, and walks the rows as if
-// they were dense: the second row's mean is 52.5 where 7 is right, its variance 2256.25 instead of 4, and its results
-// are written from the first gap on.
+// "Works with an arbitrary data tensor", says the developer guide of layer normalization, so gaps between rows are
+// claimed. Worst witness, in version 2.6.3 on every target: eps 0, rows [1,3] and [5,9] that are 3 elements apart, 100
+// in the gaps. The implementation simple_layer_normalization asks of the strides only that the last one is 1, and walks
+// the rows as if they were dense: the second row's mean is 52.5 where 7 is right, its variance 2256.25 instead of 4,
+// and its results are written from the first gap on.
+memory::desc row_statistics(const ng_call& call, const Statistics& statistics) {
+  const memory::desc mean = row_values(call, *call.tensor[statistics.mean]);
+  if (mean != row_values(call, *call.tensor[statistics.variance]))
+    throw Refusal{"oneDNN describes mean and variance by one memory descriptor: they need one layout"};
+  return mean;
+}
+
 Description describe_layer_norm(const ng_call& call) {
-  check_call(call, common_roles | saved_roles);
-  require_same_layout(call);
-  const auto dimension = [&](const ng_tensor& tensor, ng_axis axis) {
-    return Dimension{call.extent[axis], tensor.stride[axis]};
-  };
-  const bool positions = call.extent[NG_S] != 1;
-  const ng_tensor& x = *call.tensor[NG_X];
-  const Dimension sample = dimension(x, NG_N);
-  const Dimension position = dimension(x, NG_S);
-  const Dimension channel{channels(call), channel_stride(call, x, "x")};
-  const memory::desc data = !positions                               ? describe({sample, channel}, {0, 1})
-                            : channels_last(channel, position, true) ? describe({sample, position, channel}, {0, 1, 2})
-                                                                     : describe({sample, position, channel}, {0, 2, 1});
-  const auto statistic = [&](const ng_tensor& tensor) {
-    return positions ? describe({dimension(tensor, NG_N), dimension(tensor, NG_S)}, {0, 1})
-                     : describe({dimension(tensor, NG_N)}, {0});
-  };
+  check_call(call, forward_roles | saved_roles);
+  require_same_layout(call, NG_X, NG_Y, one_data_layout);
+  const memory::desc data = rows(call, *call.tensor[NG_X], "x");
 
   std::vector<Argument> arguments{{NG_X, DNNL_ARG_SRC, data}, {NG_Y, DNNL_ARG_DST, data}};
   normalization_flags flags = add_affine(call, arguments);
@@ -236,21 +271,103 @@ Description describe_layer_norm(const ng_call& call) {
   std::optional<dnnl::layer_normalization_forward::desc> operation;
   if (statistics) {
     if (statistics->given) flags |= normalization_flags::use_global_stats;
-    const memory::desc mean = statistic(*call.tensor[statistics->mean]);
-    const memory::desc variance = statistic(*call.tensor[statistics->variance]);
-    if (mean != variance)
-      throw Refusal{"oneDNN describes mean and variance by one memory descriptor: they need one layout"};
-    arguments.push_back({statistics->mean, DNNL_ARG_MEAN, mean});
-    arguments.push_back({statistics->variance, DNNL_ARG_VARIANCE, variance});
-    operation.emplace(kind, data, mean, static_cast<float>(call.eps), flags);
+    const memory::desc values = row_statistics(call, *statistics);
+    arguments.push_back({statistics->mean, DNNL_ARG_MEAN, values});
+    arguments.push_back({statistics->variance, DNNL_ARG_VARIANCE, values});
+    operation.emplace(kind, data, values, static_cast<float>(call.eps), flags);
   } else {
     operation.emplace(kind, data, static_cast<float>(call.eps), flags);
   }
   return {dnnl::layer_normalization_forward::primitive_desc(*operation, attributes(), engine()), std::move(arguments)};
 }
 
+// ---- backward ----------------------------------------------------------------------------------------------------
+
+// A backward primitive is made from the descriptions of its operation and of the forward operation that it belongs to,
+// which is training in both phases: with use_global_stats the given statistics are constants, which is what
+// backward_inference means.
+struct Backward {
+  prop_kind kind = prop_kind::backward_data;
+  normalization_flags flags = normalization_flags::none;
+  Statistics statistics{};
+};
+
+// The parameters' gradients come with their parameters: `backward` gives those that the flags ask for, `backward_data`
+// is for none. With use_shift, shift itself is an input as well, whose values mean nothing: NaN stand in for it.
+Backward add_gradients(const ng_call& call, int given_mean, int given_variance, std::vector<Argument>& arguments) {
+  Backward backward;
+  const auto pair = [&](int parameter, int gradient, const char* name) {
+    const bool present = call.tensor[gradient] != nullptr;
+    if (present != (call.tensor[parameter] != nullptr))
+      throw Refusal{std::string("oneDNN takes ") + name + " and gives its gradient together or not at all"};
+    return present;
+  };
+  if (pair(NG_GAMMA, NG_DGAMMA, "gamma")) {
+    backward.kind = prop_kind::backward;
+    backward.flags |= normalization_flags::use_scale;
+    arguments.push_back({NG_GAMMA, DNNL_ARG_SCALE, dense_vector(call, NG_GAMMA, "gamma")});
+    arguments.push_back({NG_DGAMMA, DNNL_ARG_DIFF_SCALE, dense_vector(call, NG_DGAMMA, "dgamma")});
+  }
+  if (call.tensor[NG_DBETA] != nullptr) {
+    backward.kind = prop_kind::backward;
+    backward.flags |= normalization_flags::use_shift;
+    const memory::desc gradient = dense_vector(call, NG_DBETA, "dbeta");
+    arguments.push_back({stand_in, DNNL_ARG_SHIFT, gradient});
+    arguments.push_back({NG_DBETA, DNNL_ARG_DIFF_SHIFT, gradient});
+  }
+  backward.statistics = {NG_MEAN, NG_STAT, false};
+  if (call.phase == NG_BACKWARD_INFERENCE) {
+    backward.flags |= normalization_flags::use_global_stats;
+    backward.statistics = {given_mean, given_variance, true};
+  }
+  if (call.tensor[backward.statistics.mean] == nullptr || call.tensor[backward.statistics.variance] == nullptr)
+    throw Refusal{"oneDNN's backward needs mean and variance: it does not compute them again"};
+  return backward;
+}
+
+Description describe_batch_norm_backward(const ng_call& call) {
+  check_call(call, backward_roles | (call.phase == NG_BACKWARD_INFERENCE ? running_roles : saved_roles));
+  require_same_layout(call, NG_DY, NG_DX, one_gradient_layout);
+  const memory::desc data = images(call, *call.tensor[NG_X], "x");
+  const memory::desc gradient = images(call, *call.tensor[NG_DY], "dy");
+  std::vector<Argument> arguments{
+      {NG_X, DNNL_ARG_SRC, data}, {NG_DY, DNNL_ARG_DIFF_DST, gradient}, {NG_DX, DNNL_ARG_DIFF_SRC, gradient}};
+  const auto [kind, flags, statistics] = add_gradients(call, NG_RUNNING_MEAN, NG_RUNNING_VAR, arguments);
+  arguments.push_back({statistics.mean, DNNL_ARG_MEAN, dense_vector(call, statistics.mean, "mean")});
+  arguments.push_back({statistics.variance, DNNL_ARG_VARIANCE, dense_vector(call, statistics.variance, "variance")});
+
+  const auto eps = static_cast<float>(call.eps);
+  const dnnl::batch_normalization_forward::primitive_desc forward({prop_kind::forward_training, data, eps, flags},
+                                                                  engine());
+  return {dnnl::batch_normalization_backward::primitive_desc({kind, gradient, data, eps, flags}, attributes(), engine(),
+                                                             forward),
+          std::move(arguments)};
+}
+
+Description describe_layer_norm_backward(const ng_call& call) {
+  check_call(call, backward_roles | saved_roles);
+  require_same_layout(call, NG_DY, NG_DX, one_gradient_layout);
+  const memory::desc data = rows(call, *call.tensor[NG_X], "x");
+  const memory::desc gradient = rows(call, *call.tensor[NG_DY], "dy");
+  std::vector<Argument> arguments{
+      {NG_X, DNNL_ARG_SRC, data}, {NG_DY, DNNL_ARG_DIFF_DST, gradient}, {NG_DX, DNNL_ARG_DIFF_SRC, gradient}};
+  const auto [kind, flags, statistics] = add_gradients(call, NG_MEAN, NG_STAT, arguments);
+  const memory::desc values = row_statistics(call, statistics);
+  arguments.push_back({statistics.mean, DNNL_ARG_MEAN, values});
+  arguments.push_back({statistics.variance, DNNL_ARG_VARIANCE, values});
+
+  const auto eps = static_cast<float>(call.eps);
+  const dnnl::layer_normalization_forward::primitive_desc forward(
+      {prop_kind::forward_training, data, values, eps, flags}, engine());
+  return {dnnl::layer_normalization_backward::primitive_desc({kind, gradient, data, values, eps, flags}, attributes(),
+                                                             engine(), forward),
+          std::move(arguments)};
+}
+
 Description describe_primitive(const ng_call& call) {
-  return call.variant == NG_BATCH_NORM ? describe_batch_norm(call) : describe_layer_norm(call);
+  if (call.variant == NG_BATCH_NORM)
+    return is_backward(call) ? describe_batch_norm_backward(call) : describe_batch_norm(call);
+  return is_backward(call) ? describe_layer_norm_backward(call) : describe_layer_norm(call);
 }
 
 // ---- the border: no exception crosses it ---------------------------------------------------------------------
@@ -301,7 +418,13 @@ std::int32_t prepare(const ng_call* call, void** plan) {
     made->primitive = dnnl::primitive(description.primitive);
     for (const Argument& argument : description.arguments) {
       memory object(argument.description, engine(), DNNL_MEMORY_NONE);
-      made->by_role.emplace_back(argument.role, object);
+      if (argument.role == stand_in) {
+        const std::size_t count = argument.description.get_size() / sizeof(float);
+        made->stand_in.assign(count, std::numeric_limits<float>::quiet_NaN());
+        object.set_data_handle(made->stand_in.data());
+      } else {
+        made->by_role.emplace_back(argument.role, object);
+      }
       made->arguments.emplace(argument.argument, object);
     }
     const memory::desc scratchpad = description.primitive.scratchpad_desc();
@@ -364,23 +487,26 @@ constexpr ng_claim claim{
     .promises = NG_ROW_INDEPENDENT | NG_DIVIDES_BY_N,
 };
 
-constexpr std::uint64_t affine_roles = NG_ROLE_BIT(NG_GAMMA) | NG_ROLE_BIT(NG_BETA);
+// Backward, every implementation forms x - mean, r = 1 / sqrt(variance + eps) with a correctly rounded square root and
+// division, and dx = r * gamma * (dy - sum(dy) / n - (x - mean) * sum(dy * (x - mean)) * r * r / n), layer
+// normalization with gamma inside the sums: the declared use is the short one, from the statistics as they are handed.
+// The products are associated differently, and what is summed over a sample's positions, or in one thread, may be
+// multiplied by r before it is added to the rest. Sums are float32 in every order, over rows and threads too:
+// sequential, as above.
+constexpr ng_claim backward_claim = [] {
+  ng_claim made = claim;
+  made.saved_use = NG_USE_SHORT;
+  return made;
+}();
 
-ng_kernel make_kernel(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
+ng_kernel make_kernel(const char* name, const char* source, std::int32_t variant) {
   ng_kernel kernel{};
   kernel.struct_size = sizeof kernel;
   kernel.name = name;
   kernel.source = source;
   kernel.variant = variant;
-  kernel.phases = 1U << NG_FORWARD_TRAINING | 1U << NG_FORWARD_INFERENCE;
-  kernel.supported_roles[NG_FORWARD_TRAINING] = affine_roles | saved_roles;
-  kernel.supported_roles[NG_FORWARD_INFERENCE] = affine_roles | given_roles;
-  kernel.required_roles[NG_FORWARD_INFERENCE] = given_roles;
   kernel.convention_count = 1;
   kernel.convention = convention_at;
-  kernel.claim = &claim;
-  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED;
-  kernel.in_place = 1;  // "General Notes" of both primitives in oneDNN's developer guide
   kernel.supports = supports;
   kernel.prepare = prepare;
   kernel.workspace = workspace;
@@ -389,14 +515,45 @@ ng_kernel make_kernel(const char* name, const char* source, std::int32_t variant
   return kernel;
 }
 
+// In place, both ways: "General Notes" of both primitives in oneDNN's developer guide.
+ng_kernel make_forward(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
+  ng_kernel kernel = make_kernel(name, source, variant);
+  kernel.phases = 1U << NG_FORWARD_TRAINING | 1U << NG_FORWARD_INFERENCE;
+  kernel.supported_roles[NG_FORWARD_TRAINING] = affine_roles | saved_roles;
+  kernel.supported_roles[NG_FORWARD_INFERENCE] = affine_roles | given_roles;
+  kernel.required_roles[NG_FORWARD_INFERENCE] = given_roles;
+  kernel.claim = &claim;
+  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED;
+  kernel.in_place = NG_IN_PLACE_Y;
+  return kernel;
+}
+
+// A kernel of its own, because it claims more layouts: "different formats" of data and gradients "are functionally
+// supported", says the guide of both primitives. The gradients dy and dx share one.
+ng_kernel make_backward(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
+  ng_kernel kernel = make_kernel(name, source, variant);
+  kernel.phases = 1U << NG_BACKWARD_TRAINING | 1U << NG_BACKWARD_INFERENCE;
+  for (const auto& [phase, statistics] :
+       {std::pair{NG_BACKWARD_TRAINING, saved_roles}, std::pair{NG_BACKWARD_INFERENCE, given_roles}}) {
+    kernel.supported_roles[phase] = affine_roles | affine_gradient_roles | statistics;
+    kernel.required_roles[phase] = statistics;
+  }
+  kernel.claim = &backward_claim;
+  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED | NG_LAYOUT_MIXED;
+  kernel.in_place = NG_IN_PLACE_DX;
+  return kernel;
+}
+
 #define LINE_TEXT_OF(line) #line
 #define LINE_TEXT(line) LINE_TEXT_OF(line)
 #define HERE "kernels/peers/onednn/plugin.cpp:" LINE_TEXT(__LINE__)
 
 const ng_kernel* kernel_at(std::int32_t index) {
-  static const std::array<ng_kernel, 2> kernels{
-      make_kernel("onednn/batch_norm", HERE, NG_BATCH_NORM, running_roles),
-      make_kernel("onednn/layer_norm", HERE, NG_LAYER_NORM, saved_roles),
+  static const std::array<ng_kernel, 4> kernels{
+      make_forward("onednn/batch_norm", HERE, NG_BATCH_NORM, running_roles),
+      make_forward("onednn/layer_norm", HERE, NG_LAYER_NORM, saved_roles),
+      make_backward("onednn/batch_norm_backward", HERE, NG_BATCH_NORM, running_roles),
+      make_backward("onednn/layer_norm_backward", HERE, NG_LAYER_NORM, saved_roles),
   };
   return &kernels[static_cast<std::size_t>(index)];
 }
@@ -421,7 +578,7 @@ const ng_plugin* normgate_plugin_v1(std::size_t /*host_struct_size*/) {
   static const ng_plugin plugin{
       .struct_size = sizeof(ng_plugin),
       .abi_version = NG_ABI_VERSION,
-      .kernel_count = 2,
+      .kernel_count = 4,
       .name = "onednn",
       .version = version.c_str(),
       .kernel = kernel_at,
