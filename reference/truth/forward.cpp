@@ -1,7 +1,6 @@
 // The forward phases at 100 digits, and the proof of the bounds that the values leave with.
 //
-// T has a precision of p = 334 bits and an exponent range that nothing here leaves; w = 2^-p is its unit roundoff.
-// Inputs are float32 (multiples of 2^-149 below 2^128); eps is 0 or a double in [2^-126, 2^126], a multiple of 2^-178.
+// T has p = 334 bits, w = 2^-p; inputs and eps are as hundred_digits-inl.h says.
 //
 //  (1) Exact in 334 bits, whatever the order: sums of up to 2^50 inputs, n x and n x - sum (multiples of 2^-149 below
 //      2^179: 328 bits), 1 + gamma, and variance + eps of a given variance (multiples of 2^-178 below 2^129: 307 bits).
@@ -23,32 +22,13 @@
 // leave() uses 2^-105 |hi| + 2^-255 terms + 2^-1073, which covers all of them; an exact 0 without terms has no error.
 #include "reference/truth/forward.hpp"
 
-#include <boost/multiprecision/eigen.hpp>
-#include <boost/multiprecision/mpfr.hpp>
-
-#include "reference/problem/groups.hpp"
-#include "reference/truth/definition-inl.h"
+#include "reference/truth/hundred_digits-inl.h"
 #include "reference/truth/running.hpp"
 
 namespace normgate {
 namespace {
 
-using T =
-    boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<100, boost::multiprecision::allocate_stack>,
-                                  boost::multiprecision::et_off>;
-
-// `terms` bounds the sum of the moduli of the terms that v is a sum of.
-Exact leave(const T& v, double terms) {
-  Exact result;
-  result.hi = static_cast<double>(v);
-  if (!std::isfinite(result.hi)) return result;
-  result.lo = static_cast<double>(T(v - T(result.hi)));
-  result.bound = 0x1p-105 * std::fabs(result.hi) + 0x1p-255 * terms + (v == 0 ? 0 : 0x1p-1073);
-  return result;
-}
-Exact leave(const T& v) { return leave(v, std::fabs(static_cast<double>(v))); }
-
-double magnitude(const T& v) { return std::fabs(static_cast<double>(v)); }
+using namespace hundred_digits;
 
 class Forward {
  public:
@@ -58,35 +38,17 @@ class Forward {
         wanted_(wanted),
         row_(row_of(problem.variant)),
         groups_(problem.shape, row_),
-        eps_(problem.eps),
-        momentum_(problem.momentum) {
-    const auto channels = static_cast<std::size_t>(element_count(restricted(problem.shape, row_.affine)));
-    gamma_.assign(channels, T(1));
-    beta_.assign(channels, T(0));
-    for (std::size_t c = 0; c < channels; ++c) {
-      if (problem.gamma) {
-        gamma_[c] = T(inputs[Role::gamma][c]);
-        if (problem.convention.gamma == GammaOffset::plus_one) gamma_[c] += T(1);
-      }
-      if (problem.beta) beta_[c] = T(inputs[Role::beta][c]);
-      gamma_magnitude_.push_back(magnitude(gamma_[c]));
-      beta_magnitude_.push_back(magnitude(beta_[c]));
-    }
-  }
+        momentum_(problem.momentum),
+        affine_(affine_of(problem, inputs)) {}
 
   Truth training() {
     allocate();
-    const std::int64_t n = groups_.size();
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
-      Values<T> x(n);
-      Eigen::Index p = 0;
-      groups_.for_each(
-          q, [&](std::int64_t i, const Shape&) { x[p++] = T(inputs_[Role::x][static_cast<std::size_t>(i)]); });
-      const auto group = n == 0 ? empty_group() : statistics_of(x, row_.centred, eps_, problem_.convention);
+      const auto group = own_statistics(problem_, inputs_[Role::x], groups_, q);
       leave_statistics(q, group.mean, group.variance, group.rstd);
       if (problem_.running) take_in(q, group);
       if (wanted_ == Wanted::statistics) continue;
-      p = 0;
+      Eigen::Index p = 0;
       groups_.for_each(q,
                        [&](std::int64_t i, const Shape& at) { leave_y(i, at, group.centred[p++], 0.0, group.rstd); });
     }
@@ -97,7 +59,7 @@ class Forward {
   Truth inference() {
     allocate();
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
-      const auto given = given_statistics(q);
+      const auto given = given_statistics(problem_, inputs_, groups_, q);
       leave_statistics(q, given.mean, given.variance, given.rstd);
       if (wanted_ == Wanted::statistics) continue;
       groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
@@ -110,12 +72,6 @@ class Forward {
   }
 
  private:
-  static GroupStatistics<T> empty_group() {
-    GroupStatistics<T> result;
-    result.mean = result.variance = result.rstd = T(std::numeric_limits<double>::quiet_NaN());
-    return result;
-  }
-
   void allocate() {
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
@@ -146,41 +102,11 @@ class Forward {
   // `centred_terms` bounds |x| + |mean| where the difference has an absolute error (point 4).
   void leave_y(std::int64_t i, const Shape& at, const T& centred, double centred_terms, const T& rstd) {
     const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.affine, at));
-    const T y = affine(centred, rstd, gamma_[c], beta_[c]);
+    const T y = affine(centred, rstd, affine_.gamma[c], affine_.beta[c]);
     // |P| + |beta| <= |y| + 2 |beta|, and an addition of magnitudes in double is far cheaper than P at 100 digits.
-    const double terms = 2 * (std::fabs(static_cast<double>(y)) + beta_magnitude_[c]) +
-                         (centred_terms > 0 ? gamma_magnitude_[c] * centred_terms * magnitude(rstd) : 0.0);
+    const double terms = 2 * (std::fabs(static_cast<double>(y)) + affine_.beta_magnitude[c]) +
+                         (centred_terms > 0 ? affine_.gamma_magnitude[c] * centred_terms * magnitude(rstd) : 0.0);
     truth_.out[Role::y][static_cast<std::size_t>(i)] = leave(y, terms);
-  }
-
-  GroupStatistics<T> given_statistics(std::int64_t q) const {
-    GroupStatistics<T> result;
-    const auto& convention = problem_.convention;
-    if (problem_.given == Given::running) {
-      const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.running, groups_.origin(q)));
-      T weight(1);
-      bool accumulated = convention.momentum == MomentumForm::accumulated_weight;
-      if (accumulated) weight = T(inputs_[Role::running_weight][0]);
-      if (accumulated && weight == 0) {
-        result.mean = result.variance = T(0);  // Caffe: nothing accumulated yet counts as statistics of 0
-      } else {
-        result.mean = T(inputs_[Role::running_mean][c]) / weight;
-        result.variance = T(inputs_[Role::running_var][c]) / weight;
-      }
-      result.rstd = reciprocal_deviation(result.variance, eps_, convention.eps);
-      return result;
-    }
-    const auto at = static_cast<std::size_t>(q);
-    if (row_.centred) result.mean = T(inputs_[Role::mean][at]);
-    const T stat(inputs_[Role::stat][at]);
-    if (convention.saved == SavedStatistic::rstd) {
-      result.variance = T(std::numeric_limits<double>::quiet_NaN());
-      result.rstd = stat;
-    } else {
-      result.variance = stat;
-      result.rstd = reciprocal_deviation(stat, eps_, convention.eps);
-    }
-    return result;
   }
 
   // Adds one group to the batch statistics of its channel: the only one for batch_norm, one of N for instance_norm
@@ -227,12 +153,8 @@ class Forward {
   Wanted wanted_;
   const VariantRow& row_;
   Groups groups_;
-  T eps_;
   T momentum_;
-  std::vector<T> gamma_;
-  std::vector<T> beta_;
-  std::vector<double> gamma_magnitude_;
-  std::vector<double> beta_magnitude_;
+  Affine affine_;
   std::vector<T> batch_mean_;
   std::vector<T> batch_variance_;
   std::vector<double> batch_mean_terms_;
