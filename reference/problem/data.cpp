@@ -435,6 +435,8 @@ std::vector<float> make_affine(const Setting& setting, Role role) {
         break;
       case Profile::exact_sum:
         size = power_of_two(static_cast<std::int32_t>(words.w[1] % 5) - 1);
+        // 1+w must not be 0 where x̂ is (y - beta)/gamma.
+        if (is_gamma && setting.problem.from_output && size == 1) size = 2;
         break;
       default:
         size = is_gamma ? 1.25 + 2.75 * fraction(words.w[1]) : 0.5 + 7.5 * fraction(words.w[1]);
@@ -536,6 +538,20 @@ std::vector<float> make_spread(const Setting& setting, Role role) {
 
 // ---- what a backward phase is handed ------------------------------------------------------------------------------
 
+// A sum in double that keeps what its additions round off, so that the float32 nearest to it is the one nearest to the
+// true sum but in rare ties. Infinities and NaN stay what they are.
+struct KeptSum {
+  double sum = 0;
+  double low = 0;
+  void add(double term) {
+    const double next = sum + term;
+    const double part = next - sum;
+    low += (sum - (next - part)) + (term - part);
+    sum = next;
+  }
+  [[nodiscard]] double value() const { return std::isfinite(sum) ? sum + low : sum; }
+};
+
 // The statistics of one group in double: handed values are roundings of them (the truth computes its own).
 struct Spread {
   double mean = 0;
@@ -561,15 +577,16 @@ Spread computed(const Setting& setting, const Groups& groups, std::int64_t q, co
   const auto value = [&](std::int64_t i) { return static_cast<double>(x[static_cast<std::size_t>(i)]); };
   Spread result;
   if (setting.row.centred) {
-    double sum = 0;
-    groups.for_each(q, [&](std::int64_t i, const Shape&) { sum += value(i); });
-    result.mean = sum / n;
+    KeptSum sum;
+    groups.for_each(q, [&](std::int64_t i, const Shape&) { sum.add(value(i)); });
+    result.mean = sum.value() / n;
   }
-  double squares = 0;
+  KeptSum deviations;
   groups.for_each(q, [&](std::int64_t i, const Shape&) {
     const double d = value(i) - result.mean;
-    squares += d * d;
+    deviations.add(d * d);
   });
+  const double squares = deviations.value();
   const bool n_minus_1 = setting.row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
   const bool stated_zero = n_minus_1 && setting.m == 1 && convention.single != SingleCount::nan;
   result.variance = stated_zero ? 0 : squares / (n_minus_1 ? n - 1 : n);
@@ -644,7 +661,8 @@ void hand_over(const Setting& setting, const std::vector<float>& x, Inputs& inpu
 
 // ---- upstream gradients -------------------------------------------------------------------------------------------
 
-// The element of a group that a unit cotangent stands at, or none: every second group has one, the first in any case.
+// The element of a group that a unit cotangent stands at, or none: about half of the groups have one, the first in any
+// case.
 // Ends and vector boundaries, where tails and unrolled loops go wrong.
 std::int64_t unit_place(const Setting& setting, std::int64_t q) {
   const Words words = random_words(setting.key, stream_of(Purpose::place, Role::dy), static_cast<std::uint64_t>(q));
@@ -702,7 +720,8 @@ std::vector<float> make_cotangent(const Setting& setting, const std::vector<floa
           pooled[3] = 0;
           const auto place =
               static_cast<std::uint64_t>(dense_index(problem.shape, AxisSet{Axis::n, Axis::g, Axis::k}, pooled));
-          value = normal_like(setting.key, stream, place);
+          value = integers ? static_cast<double>(random_words(setting.key, stream, place).w[0] % 4) - 1
+                           : normal_like(setting.key, stream, place);
           break;
         }
         case Cotangent::normalized:
@@ -729,7 +748,7 @@ std::vector<float> make_cotangent(const Setting& setting, const std::vector<floa
       dy[static_cast<std::size_t>(i)] = static_cast<float>(value);
       ++position;
     });
-    // In a special problem the groups whose x is ordinary may have a NaN or an infinity in dy.
+    // In a special problem one group in four has a NaN or an infinity in dy, whatever its x is.
     if (problem.profile == Profile::special) {
       const Words place =
           random_words(setting.key, stream_of(Purpose::sprinkle, Role::dy), static_cast<std::uint64_t>(q));
@@ -799,7 +818,7 @@ Inputs make_inputs(const Problem& problem) {
     // What the kernel is not handed decides what it is handed.
     const std::vector<float> hidden = inputs[Role::x].empty() ? make_x(setting) : std::vector<float>();
     const std::vector<float>& x = inputs[Role::x].empty() ? hidden : inputs[Role::x];
-    if (gradients && setting.m > 0) hand_over(setting, x, inputs);
+    if (gradients) hand_over(setting, x, inputs);
     if (inputs[Role::dy].empty()) inputs[Role::dy] = make_cotangent(setting, x, inputs);
   }
   for (std::size_t i = 0; i < role_count; ++i) {

@@ -20,14 +20,12 @@ namespace normgate {
 //   near_constant       a float of ±2^scale·max(kappa,1)·(1 … 2), plus 0 to 3 of its ulps
 //   constant            the float of ±2^scale·kappa·1234.567·(1 … 2) in the whole group
 //   needle              2^scale·z/64, but one element of ±2^scale·max(kappa,8)·(1 … 2) in each group: the first, the
-//   last
-//                       or the last but one, at a multiple of 4, 8 or 16 ± 1, or anywhere
+//                       last or the last but one, at a multiple of 4, 8 or 16 ± 1, or anywhere
 //   special             conditioned; about half of the groups (one at least, and not all of several) hold one to three
 //                       NaN, +Inf or -Inf, the others ±0 and subnormals; one problem in eight a NaN in gamma or beta;
 //                       one given or old statistic in eight NaN or infinite, one in sixteen 0
 //   exact               c ± level, c an integer in ±8 (0 where the row is not centred): mean c and variance level² to
-//   the
-//                       bit where m is even; the last element of an odd group is c. scale and kappa do not count
+//                       the bit where m is even; the last element of an odd group is c. scale and kappa do not count
 //   exact_sum           pairs c ± a, |c| <= 4, a from 1 to at most 1+level, so small that Σ|x| and Σ(x-c)² are below
 //                       2^24, neighbours or in opposite halves of the group; the unpaired element of an odd group is c,
 //                       at a drawn place. scale and kappa do not count
@@ -39,27 +37,31 @@ namespace normgate {
 // exact_sum the old state is of small integers, a given mean is c, a variance level², a reciprocal standard deviation
 // and a weight powers of two.
 //
-// Upstream gradients dy, by the problem's cotangent:
+// Upstream gradients dy, by the problem's cotangent; a group's own statistics are those of its x in backward_training
+// and the given ones in backward_inference:
 //
 //   random              z; in exact and exact_sum integers from -1 to 2, plus 0 to 2 times the side of c that x is on
 //   ones                1
-//   pooled              z, the same for all positions S
-//   normalized          x̂: (x - mean) / D, from the statistics of x (training) or the given ones (inference)
+//   pooled              z, the same for all positions S; in exact and exact_sum integers from -1 to 2
+//   normalized          x̂ = (x - mean)/D, 1 where that is not finite; in exact, where eps is exact_eps, ±level over a
+//                       power of two
 //   mixed               a + b·x̂ + z/64, a and b of ±(1 … 4) per group
-//   unit                1 at one element of the group (in every second group, the first in any case), 0 elsewhere: the
-//                       last, the first, at a multiple of 4, 8 or 16 ± 1, or anywhere
+//   unit                1 at one element of the group (in about half of the groups, the first in any case), 0
+//   elsewhere:
+//                       the last, the first, at a multiple of 4, 8 or 16 ± 1, or anywhere
 //
-// In special one group in four has a NaN or an infinity in dy. What gradients are added to is ±(2 … 8), an integer in
-// exact and exact_sum. backward_training is handed the float32 nearest to mean and stat of x, computed in double
-// (handed=shifted: the mean moved by 2 to 10 % of sigma, stat by 2 to 10 %), or y in place of x and mean; gamma has no
-// zeros then.
+// In special one group in four has a NaN or an infinity in dy, whatever the cotangent. What gradients are added to is
+// ±(2 … 8), an integer in exact and exact_sum.
+//
+// backward_training is handed the float32 nearest to mean and stat of x, computed in double (handed=shifted: the mean
+// moved by 2 to 10 % of sigma, stat by 2 to 10 %), or y in place of x and mean, gamma·x̂ + beta rounded once; gamma has
+// no zeros then, also when 1 is added.
 //
 // What an element depends on: z on the dense row-major index, and the numbers of groups and channels are such indices
 // too. So in the first three profiles, near_constant and constant an element stays as it is when n grows, and no
 // profile looks at the layout. More is not promised: pairs and needles depend on the size of the group, special's
-// choice on the number of groups, outlier_channels' one sure channel on the number of channels.
-
-// Given statistics and cotangents of backward_training depend on all of x's group besides.
+// choice on the number of groups, outlier_channels' one sure channel on the number of channels, and what
+// backward_training is handed and the cotangents normalized, mixed and unit on all of the group.
 
 // Every tensor that the problem reads, dense and row-major over the axes of its role; absent tensors are empty.
 using Inputs = PerRole<std::vector<float>>;

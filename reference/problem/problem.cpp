@@ -226,6 +226,14 @@ std::string check_values(const Problem& problem, const VariantRow& row) {
       return fmt::format("values has {} numbers for {}; right is {}, one for each element.", values.size(),
                          name_of(role), wanted);
   }
+  // x̂ = (y - beta)/gamma: where gamma is 0, y does not tell it.
+  if (problem.from_output && problem.gamma) {
+    const bool plus_one = problem.convention.gamma == GammaOffset::plus_one;
+    for (const float value : problem.values[Role::gamma])
+      if (value == (plus_one ? -1.0F : 0.0F))
+        return fmt::format("values has a {} in gamma while from_output is 1; right is a gamma that is not 0{}.",
+                           plus_one ? "-1" : "0", plus_one ? " when 1 is added" : "");
+  }
   return "";
 }
 

@@ -49,6 +49,29 @@ TEST(Layout, AxesThatTheRoleLacksHaveStrideZero) {
   EXPECT_EQ(one.span, 1);
 }
 
+TEST(Layout, BroadcastAxesHaveStrideZero) {
+  Layout layout;
+  layout.broadcast = {Axis::s};
+  const Strides pooled = strides_of(layout, {2, 3, 4, 5}, every_axis);
+  EXPECT_EQ(pooled.stride, (Four{12, 4, 1, 0}));
+  EXPECT_EQ(pooled.span, 24);
+  EXPECT_EQ(print(layout), "NGKs");
+  layout.broadcast = every_axis;
+  const Strides one = strides_of(layout, {2, 3, 4, 5}, every_axis);
+  EXPECT_EQ(one.stride, Four{});
+  EXPECT_EQ(one.span, 1);
+  EXPECT_EQ(strides_of(layout, {2, 0, 4, 5}, every_axis).span, 0);
+  // Step and pad belong to the innermost axis that has several elements of its own.
+  layout.order = {Axis::n, Axis::s, Axis::g, Axis::k};
+  layout.broadcast = {Axis::k};
+  layout.step = 2;
+  layout.pad = 3;
+  const Strides spread = strides_of(layout, {2, 3, 4, 5}, every_axis);
+  EXPECT_EQ(spread.stride, (Four{45, 2, 0, 9}));
+  EXPECT_EQ(spread.span, 45 + 4 * 9 + 2 * 2 + 1);
+  EXPECT_EQ(print(layout), "NSGk*2+3");
+}
+
 TEST(Layout, EmptyTensorsHaveNoSpan) {
   EXPECT_EQ(strides_of({}, {2, 0, 4, 5}, every_axis).span, 0);
   EXPECT_EQ(strides_of({}, {2, 0, 4, 5}, {Axis::n}).span, 2);

@@ -26,6 +26,38 @@ TEST(Line, PrintsWhatDiffersFromTheDefaults) {
             "key=0x1f2e");
 }
 
+TEST(Line, PrintsTheFieldsOfBackwardPhases) {
+  Problem problem;
+  problem.phase = Phase::backward_training;
+  problem.shape = {2, 1, 3, 4};
+  problem.saved = problem.from_output = problem.in_place = true;
+  problem.handed = Handed::shifted;
+  problem.cotangent = Cotangent::unit;
+  EXPECT_EQ(print(problem),
+            "backward_training layer_norm n=2 g=1 k=3 s=4 saved=1 from_output=1 handed=shifted cotangent=unit "
+            "in_place=1 key=0x0");
+  problem = Problem{};
+  problem.phase = Phase::backward_inference;
+  problem.given = Given::saved;
+  problem.cotangent = Cotangent::ones;
+  problem.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+  problem.layout[Role::dx].order = {Axis::n, Axis::s, Axis::g, Axis::k};
+  EXPECT_EQ(print(problem),
+            "backward_inference layer_norm n=1 g=1 k=1 s=1 dy.layout=ngks dx.layout=NSGK given=saved cotangent=ones "
+            "key=0x0");
+}
+
+TEST(Line, LowerCaseAxesAreBroadcast) {
+  const ProblemOrError parsed = parse_problem("backward_training layer_norm dy.layout=nSgK*2+3 key=0x0");
+  ASSERT_TRUE(parsed.problem) << parsed.error;
+  const Layout& layout = parsed.problem->layout[Role::dy];
+  EXPECT_EQ(layout.order, (std::array{Axis::n, Axis::s, Axis::g, Axis::k}));
+  EXPECT_EQ(layout.broadcast, (AxisSet{Axis::n, Axis::g}));
+  EXPECT_EQ(layout.step, 2);
+  EXPECT_EQ(layout.pad, 3);
+  EXPECT_EQ(print(layout), "nSgK*2+3");
+}
+
 RC_GTEST_PROP(Line, ParseUndoesPrint, ()) {
   const Problem problem = testing::random_problem();
   const std::string line = print(problem);
@@ -102,6 +134,15 @@ TEST(Line, ErrorsNameTheFieldItsValueAndWhatIsRight) {
       {"forward_training layer_norm gamma=yes", "gamma is 'yes'", "0 or 1"},
       {"forward_training layer_norm given=run", "given is 'run'", "none, running or saved"},
       {"forward_training layer_norm profile=need", "profile is 'need'", "the nearest is needle"},
+      {"backward_training layer_norm handed=exact", "handed is 'exact'", "nearest or shifted"},
+      {"backward_training layer_norm cotangent=one", "cotangent is 'one'", "the nearest is ones"},
+      {"backward_training layer_norm cotangent=0", "cotangent is '0'",
+       "random, ones, pooled, normalized, mixed or unit"},
+      {"backward_training layer_norm from_output=yes", "from_output is 'yes'", "0 or 1"},
+      {"backward_training layer_norm from_outputs=1", "'from_outputs'", "the nearest is from_output"},
+      {"backward_training layer_norm dy.layout=nNGK", "dy.layout is 'nNGK'", "lower case: broadcast"},
+      {"backward_training layer_norm dy.layout=ngk", "dy.layout is 'ngk'", "NSGK*2+3"},
+      {"backward layer_norm", "phase (the first word) is 'backward'", "backward_training or backward_inference"},
       {"forward_training layer_norm fence=top", "fence is 'top'", "right or left"},
       {"forward_training layer_norm threads=99999999999", "threads is '99999999999'", "2147483647"},
       {"forward_training layer_norm key=0x11112222333344445", "key is '0x11112222333344445'", "16 digits"},
@@ -148,6 +189,8 @@ RC_GTEST_PROP(Line, SurvivesRandomBytes, ()) {
   survive("forward_training layer_norm values=x:[" + tail);
   survive("forward_training layer_norm convention=" + tail);
   survive("forward_training layer_norm x.layout=" + tail);
+  survive("backward_training layer_norm dy.layout=" + tail);
+  survive("backward_training layer_norm cotangent=" + tail);
 }
 
 RC_GTEST_PROP(Line, SurvivesDamagedLines, ()) {

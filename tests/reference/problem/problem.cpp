@@ -43,7 +43,48 @@ TEST(Problem, RolesOfEachPhase) {
             "x:r y:w gamma:r beta:r running_mean:r running_var:r");
   EXPECT_EQ(uses(parsed("forward_inference group_norm given=saved")), "x:r y:w gamma:r beta:r mean:r stat:r");
   EXPECT_EQ(uses(parsed("forward_inference rms_norm given=saved")), "x:r y:w gamma:r beta:r stat:r");
-  EXPECT_EQ(uses(parsed("backward_training layer_norm")), "x:r gamma:r mean:r stat:r dy:r dx:w dgamma:w dbeta:w");
+}
+
+TEST(Problem, RolesOfBackwardTraining) {
+  EXPECT_EQ(uses(parsed("backward_training layer_norm")), "x:r gamma:r dy:r dx:w dgamma:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_training layer_norm saved=1")),
+            "x:r gamma:r mean:r stat:r dy:r dx:w dgamma:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_training rms_norm saved=1 beta=0")), "x:r gamma:r stat:r dy:r dx:w dgamma:w");
+  EXPECT_EQ(uses(parsed("backward_training batch_norm gamma=0")), "x:r dy:r dx:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_training batch_norm gamma=0 beta=0 saved=1")), "x:r mean:r stat:r dy:r dx:w");
+  EXPECT_EQ(uses(parsed("backward_training layer_norm saved=1 handed=shifted cotangent=unit in_place=1")),
+            "x:r gamma:r mean:r stat:r dy:r dx:w dgamma:w dbeta:w");
+  // From the output: y and beta in place of x and mean.
+  EXPECT_EQ(uses(parsed("backward_training layer_norm saved=1 from_output=1")),
+            "y:r gamma:r beta:r stat:r dy:r dx:w dgamma:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_training rms_norm saved=1 from_output=1 beta=0")),
+            "y:r gamma:r stat:r dy:r dx:w dgamma:w");
+  EXPECT_EQ(uses(parsed("backward_training batch_norm saved=1 from_output=1 gamma=0")),
+            "y:r beta:r stat:r dy:r dx:w dbeta:w");
+  // The old gradients that are added to.
+  EXPECT_EQ(uses(parsed("backward_training layer_norm convention=pytorch,gradients:accumulate")),
+            "x:r gamma:r dy:r dx:w dgamma:rw dbeta:rw");
+  EXPECT_EQ(uses(parsed("backward_training layer_norm gamma=0 convention=pytorch,gradients:accumulate")),
+            "x:r dy:r dx:w dbeta:rw");
+  EXPECT_EQ(uses(parsed("forward_training layer_norm convention=pytorch,gradients:accumulate")),
+            "x:r y:w gamma:r beta:r");
+}
+
+TEST(Problem, RolesOfBackwardInference) {
+  EXPECT_EQ(uses(parsed("backward_inference batch_norm given=running")),
+            "x:r gamma:r running_mean:r running_var:r dy:r dx:w dgamma:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_inference instance_norm given=running convention=caffe beta=0")),
+            "x:r gamma:r running_mean:r running_var:r running_weight:r dy:r dx:w dgamma:w");
+  EXPECT_EQ(uses(parsed("backward_inference group_norm given=saved gamma=0")), "x:r mean:r stat:r dy:r dx:w dbeta:w");
+  EXPECT_EQ(uses(parsed("backward_inference rms_norm given=saved convention=pytorch,gradients:accumulate")),
+            "x:r gamma:r stat:r dy:r dx:w dgamma:rw dbeta:rw");
+}
+
+TEST(Problem, WhatIsOverwrittenInPlace) {
+  EXPECT_EQ(in_place_output(Phase::forward_training), Role::y);
+  EXPECT_EQ(in_place_input(Phase::forward_inference), Role::x);
+  EXPECT_EQ(in_place_output(Phase::backward_training), Role::dx);
+  EXPECT_EQ(in_place_input(Phase::backward_inference), Role::dy);
 }
 
 TEST(Problem, GroupsOfEachRow) {
@@ -67,8 +108,6 @@ TEST(Problem, EachThingThatIsWrongIsNamed) {
     std::string_view line, field, right;
   };
   const Wrong cases[] = {
-      {"backward_training layer_norm", "phase", "backward phases have no reference yet"},
-      {"backward_inference layer_norm given=saved", "phase", "backward phases have no reference yet"},
       {"forward_training layer_norm n=-1", "n ", "from 0"},
       {"forward_training layer_norm s=1099511627776", "s ", "2^40"},
       {"forward_training layer_norm n=1048576 k=1048576", "n·g·k·s", "2^40"},
@@ -102,6 +141,40 @@ TEST(Problem, EachThingThatIsWrongIsNamed) {
       {"forward_training layer_norm gamma.layout=NGKS+1048577", "gamma.layout", "2^20"},
       {"forward_training layer_norm k=3 values=x:[1,2]", "values", "right is 3"},
       {"forward_training layer_norm values=y:[1]", "values", "does not read"},
+      {"forward_training layer_norm values=dy:[1]", "values", "does not read"},
+      {"forward_training layer_norm from_output=1 saved=1", "from_output", "0 outside backward_training"},
+      {"forward_training layer_norm handed=shifted saved=1", "handed", "backward_training is not handed"},
+      {"forward_training layer_norm cotangent=ones", "cotangent is ones", "forward phases, which have no dy"},
+      {"forward_training layer_norm x.layout=nGKS", "x.layout is nGKS", "only dy of a backward phase"},
+      {"forward_training layer_norm dy.layout=ngks", "dy.layout", "only dy of a backward phase"},
+      {"backward_training layer_norm given=saved", "given is saved", "backward_training, which is about"},
+      {"backward_training batch_norm running=1", "running", "gradients do not depend on running statistics"},
+      {"backward_training layer_norm from_output=1", "from_output", "only with saved=1"},
+      {"backward_training layer_norm handed=shifted", "handed is shifted", "saved=1"},
+      {"backward_training layer_norm saved=1 from_output=1 values=x:[1]", "values",
+       "x, which this problem does not read"},
+      {"backward_training layer_norm saved=1 from_output=1 values=gamma:[0]", "values has a 0 in gamma", "not 0."},
+      {"backward_training layer_norm saved=1 from_output=1 values=gamma:[-0]", "values has a 0 in gamma", "not 0."},
+      {"backward_training layer_norm saved=1 from_output=1 values=gamma:[-1] convention=pytorch,gamma:plus_one",
+       "values has a -1 in gamma", "not 0 when 1 is added."},
+      {"backward_training layer_norm values=beta:[1]", "values", "does not read"},
+      {"backward_training layer_norm values=mean:[1]", "values", "does not read"},
+      {"backward_training layer_norm values=dgamma:[1]", "values", "does not read"},
+      {"backward_training layer_norm in_place=1 dy.layout=NSGK", "in_place is 1 while dy.layout is NSGK and dx.layout",
+       "one layout for both"},
+      {"backward_training layer_norm dy.layout=NGKs", "dy.layout is NGKs", "any with cotangent=ones"},
+      {"backward_training layer_norm dy.layout=NGks cotangent=pooled", "dy.layout is NGks", "s with cotangent=pooled"},
+      {"backward_training layer_norm dy.layout=ngks cotangent=unit", "dy.layout", "along which dy is constant"},
+      {"backward_training layer_norm dx.layout=ngks cotangent=ones", "dx.layout", "only dy of a backward phase"},
+      {"backward_training layer_norm dy.layout=ngks dx.layout=ngks cotangent=ones in_place=1", "d", "capital letters"},
+      {"backward_training layer_norm dy.layout=ngks cotangent=ones profile=special", "dy.layout", "profile special"},
+      {"backward_training layer_norm dy.layout=ngks cotangent=ones values=dy:[1]", "dy.layout", "explicit values"},
+      {"backward_inference layer_norm", "given is none", "saved in backward_inference"},
+      {"backward_inference batch_norm", "given is none", "running or saved in backward_inference"},
+      {"backward_inference rms_norm given=running", "given is running", "no running statistics"},
+      {"backward_inference layer_norm given=saved saved=1", "saved", "given=saved reads"},
+      {"backward_inference layer_norm given=saved from_output=1", "from_output", "0 outside backward_training"},
+      {"backward_inference layer_norm given=saved handed=shifted", "handed", "saved=1"},
   };
   for (const Wrong& each : cases) {
     const ProblemOrError result = parse_problem(each.line);

@@ -56,7 +56,7 @@ inline double random_scalar(double low, double high, bool wide) {
 
 inline Problem random_problem() {
   Problem problem;
-  problem.phase = coin() ? Phase::forward_training : Phase::forward_inference;
+  problem.phase = judged_phases[between<std::size_t>(0, judged_phases.size() - 1)];
   problem.variant = static_cast<Variant>(between(1, 5));
   for (std::int64_t& extent : problem.shape) extent = between<std::int64_t>(coin() ? 1 : 0, 6);
   const VariantRow& row = row_of(problem.variant);
@@ -64,18 +64,29 @@ inline Problem random_problem() {
     if (coin()) problem.layout[static_cast<Role>(i)] = random_layout();
   problem.gamma = coin();
   problem.beta = coin();
-  if (problem.phase == Phase::forward_training) {
+  const bool backward = is_backward(problem.phase);
+  if (is_training(problem.phase)) {
     problem.saved = coin();
-    problem.running = !row.running.empty() && coin();
+    problem.running = !backward && !row.running.empty() && coin();
+    problem.from_output = backward && problem.saved && coin();
+    if (backward && problem.saved && coin()) problem.handed = Handed::shifted;
   } else {
     problem.given = !row.running.empty() && coin() ? Given::running : Given::saved;
   }
   if (coin()) {
     problem.in_place = true;
-    problem.layout[Role::y] = problem.layout[Role::x];
+    problem.layout[in_place_output(problem.phase)] = problem.layout[in_place_input(problem.phase)];
   }
   if (coin()) problem.convention = random_convention();
-  problem.profile = static_cast<Profile>(between(0, 8));
+  problem.profile = static_cast<Profile>(between(0, 9));
+  if (backward) problem.cotangent = static_cast<Cotangent>(between(0, 5));
+  // An upstream gradient that was expanded, along axes on which it is constant.
+  if (problem.profile != Profile::special && !problem.in_place && coin()) {
+    AxisSet& broadcast = problem.layout[Role::dy].broadcast;
+    if (problem.cotangent == Cotangent::pooled) broadcast.insert(Axis::s);
+    for (const Axis axis : {Axis::n, Axis::g, Axis::k, Axis::s})
+      if (problem.cotangent == Cotangent::ones && coin()) broadcast.insert(axis);
+  }
   const bool wide = problem.convention.scalars == Scalars::float64 || problem.profile == Profile::parameter_rounding;
   if (coin()) problem.eps = between(0, 3) == 0 ? 0 : random_scalar(0x1p-126, 0.01, wide);
   if (wide && between(0, 3) == 0) problem.eps = 1e-5;  // few digits, and no float32
@@ -91,9 +102,13 @@ inline Problem random_problem() {
   problem.key = *rc::gen::arbitrary<std::uint64_t>();
   for (std::size_t i = 0; i < role_count; ++i) {
     const Role role = static_cast<Role>(i);
-    if (!use_of(problem, role).read || between(0, 3) != 0) continue;
+    if (!use_of(problem, role).read || !problem.layout[role].broadcast.empty() || between(0, 3) != 0) continue;
     const std::int64_t count = element_count(restricted(problem.shape, axes_of(role, row)));
     for (std::int64_t j = 0; j < count; ++j) problem.values[role].push_back(any_float());
+    // x̂ = (y - beta)/gamma: gamma as used is not 0.
+    if (role == Role::gamma && problem.from_output)
+      for (float& value : problem.values[role])
+        if (value == 0 || value == -1) value = 2;
   }
   return problem;
 }
