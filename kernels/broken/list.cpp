@@ -134,6 +134,60 @@
   BROKEN(last_vector_of_dx_lost) \
   BROKEN(wrong_without_gamma) \
   BROKEN(zero_gradients_without_beta_at_1024) \
+  BROKEN(sums_of_dy_without_gamma) \
+  BROKEN(gamma_applied_twice) \
+  BROKEN(parentheses_around_rstd) \
+  BROKEN(rms_norm_with_a_mean_term) \
+  BROKEN(gradient_passed_through) \
+  BROKEN(dy_and_x_swapped) \
+  BROKEN(sums_per_column) \
+  BROKEN(divides_by_the_width) \
+  BROKEN(means_over_the_positions) \
+  BROKEN(means_over_the_padded_length) \
+  BROKEN(tail_left_out_of_the_sums) \
+  BROKEN(dgamma_averaged_over_the_samples) \
+  BROKEN(dgamma_per_group) \
+  BROKEN(rstd_by_column_in_dgamma) \
+  BROKEN(dgamma_of_the_last_axis) \
+  BROKEN(dgamma_forgotten) \
+  BROKEN(dgamma_in_float16) \
+  BROKEN(wrong_dgamma_in_channels_last) \
+  BROKEN(dy_assumed_contiguous) \
+  BROKEN(expanded_dy_read_out_of_bounds) \
+  BROKEN(layout_of_x_taken_from_dy) \
+  BROKEN(dx_over_dy_before_dgamma) \
+  BROKEN(dx_written_into_dy) \
+  BROKEN(wrong_above_768_samples_of_one_position) \
+  BROKEN(single_row_indexes_mean_by_column) \
+  BROKEN(row_number_in_16_bits) \
+  BROKEN(partial_sums_of_two_rows) \
+  BROKEN(root_of_a_handed_rstd) \
+  BROKEN(variance_taken_for_rstd) \
+  BROKEN(eps_added_to_a_handed_rstd) \
+  BROKEN(handed_statistics_ignored) \
+  BROKEN(statistics_rounded_to_bfloat16) \
+  BROKEN(textbook_declared_short_computed) \
+  BROKEN(short_declared_textbook_computed) \
+  BROKEN(tiny_gamma_clamped) \
+  BROKEN(gamma_taken_for_positive) \
+  BROKEN(eps_outside_cubes_rstd) \
+  BROKEN(eps_outside_divides_by_no_deviation) \
+  BROKEN(eps_floor_keeps_the_xhat_term) \
+  BROKEN(divisor_n_in_a_sample_variance) \
+  BROKEN(gamma_plus_one_forgotten_in_g) \
+  BROKEN(inference_gradient_from_batch_statistics) \
+  BROKEN(inference_dgamma_from_x) \
+  BROKEN(folded_sums_undeclared) \
+  BROKEN(sequential_gradient_sums_claimed_pairwise) \
+  BROKEN(small_gradients_dropped) \
+  BROKEN(means_by_reciprocal_of_n) \
+  BROKEN(single_element_dx_not_zero) \
+  BROKEN(constant_group_has_no_gradient) \
+  BROKEN(nan_row_zeroed) \
+  BROKEN(dbeta_sees_x) \
+  BROKEN(nan_row_left_out_of_dgamma) \
+  BROKEN(infinite_cotangent_becomes_finite) \
+  BROKEN(sums_go_on_into_the_next_row) \
   SOUND(reversed_order) \
   SOUND(running_statistics) \
   SOUND(welford) \
