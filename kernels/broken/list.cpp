@@ -210,7 +210,29 @@
   SOUND(plan_and_workspace) \
   SOUND(nondeterministic_declared) \
   SOUND(alignment_declared) \
-  SOUND(reads_whole_vectors_declared)
+  SOUND(reads_whole_vectors_declared) \
+  SOUND(gradients_by_the_short_formula) \
+  SOUND(gradients_of_rms_norm) \
+  SOUND(gradients_times_n) \
+  SOUND(gradients_folded_declared) \
+  SOUND(gradients_from_those_of_the_parameters) \
+  SOUND(gradients_textbook_declared) \
+  SOUND(gradients_short_undeclared) \
+  SOUND(gradients_recomputed) \
+  SOUND(gradients_from_x_alone) \
+  SOUND(gradients_from_the_output) \
+  SOUND(gradients_summed_in_double_pairwise) \
+  SOUND(gradients_accumulated) \
+  SOUND(dx_over_dy) \
+  SOUND(any_strides_of_dy) \
+  SOUND(gradients_flush_subnormals_declared) \
+  SOUND(gradients_keep_promises) \
+  SOUND(gradients_of_a_handed_variance) \
+  SOUND(gradients_with_eps_outside) \
+  SOUND(gradients_with_eps_as_a_floor) \
+  SOUND(gradients_of_a_sample_variance) \
+  SOUND(gradients_of_one_plus_w) \
+  SOUND(dgamma_by_blocks_of_rows)
 // clang-format on
 
 namespace normgate::broken {

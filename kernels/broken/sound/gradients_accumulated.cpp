@@ -1,0 +1,31 @@
+// sound: adds to what dgamma and dbeta hold, as the convention asks
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+constexpr ng_convention declared = [] {
+  ng_convention result = pytorch();
+  result.gradients = NG_GRADIENTS_ACCUMULATE;
+  return result;
+}();
+const ng_convention* convention(std::int32_t index) { return index == 0 ? &declared : nullptr; }
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  clear_parameter_gradients(*call, t);
+  for (std::int64_t index = 0; index < group_count(*call); ++index) {
+    const Group group(*call, index);
+    const Statistics s = handed(*call, t, group);
+    add_parameter_gradients(t, group, s);
+    put_training_dx(*call, t, group, s);
+  }
+  return NG_OK;
+}
+
+}  // namespace
+
+extern const ng_kernel gradients_accumulated =
+    with_convention(backward(NG_BATCH_NORM, "sound/gradients_accumulated", run), convention);
+
+}  // namespace normgate::broken
