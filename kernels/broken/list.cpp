@@ -159,7 +159,7 @@
   BROKEN(dx_written_into_dy) \
   BROKEN(wrong_above_768_samples_of_one_position) \
   BROKEN(single_row_indexes_mean_by_column) \
-  BROKEN(row_number_in_16_bits) \
+  BROKEN(rows_wrap_at_4096) \
   BROKEN(partial_sums_of_two_rows) \
   BROKEN(root_of_a_handed_rstd) \
   BROKEN(variance_taken_for_rstd) \
