@@ -12,6 +12,7 @@
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
 #include "reference/bounds/rounding.hpp"
+#include "reference/problem/affine.hpp"
 #include "reference/problem/groups.hpp"
 
 namespace normgate {
@@ -61,15 +62,9 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     double gain = 0, square = 0, offset = 0;
     groups.for_each(q, [&](std::int64_t i, const Shape& at) {
       const auto index = static_cast<std::size_t>(i);
-      const auto channel = static_cast<std::size_t>(dense_index(problem.shape, row.affine, at));
-      const double weight = problem.gamma ? static_cast<double>(c.inputs()[Role::gamma][channel]) +
-                                                (problem.convention.gamma == GammaOffset::plus_one ? 1.0 : 0.0)
-                                          : 1.0;
-      const double x = static_cast<double>(c.inputs()[Role::x][index]);
-      const double d = row.centred ? (x - truth.mean.hi) - truth.mean.lo : x;
-      const double g = weight * d * truth.rstd.hi;
-      const Exact& exact = c.truth().out[Role::y][index];
-      const double e = (static_cast<double>(y[index]) - exact.hi) - exact.lo;
+      const double d = minus(static_cast<double>(c.inputs()[Role::x][index]), truth.mean);
+      const double g = gamma_in_use(problem, c.inputs(), row, at) * d * truth.rstd.hi;
+      const double e = minus(static_cast<double>(y[index]), c.truth().out[Role::y][index]);
       gain += e * g;
       square += g * g;
       offset += e;

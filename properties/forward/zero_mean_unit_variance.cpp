@@ -12,6 +12,7 @@
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
 #include "reference/bounds/rounding.hpp"
+#include "reference/problem/affine.hpp"
 #include "reference/problem/groups.hpp"
 
 namespace normgate {
@@ -52,19 +53,15 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     bool judged = true;
     groups.for_each(q, [&](std::int64_t i, const Shape& at) {
       const auto index = static_cast<std::size_t>(i);
-      const auto channel = static_cast<std::size_t>(dense_index(problem.shape, row.affine, at));
-      const bool plus_one = problem.convention.gamma == GammaOffset::plus_one;
-      const double weight =
-          problem.gamma ? static_cast<double>(c.inputs()[Role::gamma][channel]) + (plus_one ? 1.0 : 0.0) : 1.0;
-      const double beta = problem.beta ? static_cast<double>(c.inputs()[Role::beta][channel]) : 0.0;
+      const double weight = gamma_in_use(problem, c.inputs(), row, at);
+      const double beta = beta_in_use(problem, c.inputs(), row, at);
       const double tolerance = bounds.tolerance[Role::y][index] + c.truth().out[Role::y][index].bound;
       if (weight == 0 || !(tolerance < infinity)) {
         judged = false;
         return;
       }
       const double z = (static_cast<double>(y[index]) - beta) / weight;
-      const double x = static_cast<double>(c.inputs()[Role::x][index]);
-      const double exact = (row.centred ? (x - truth.mean.hi) - truth.mean.lo : x) * truth.rstd.hi;
+      const double exact = minus(static_cast<double>(c.inputs()[Role::x][index]), truth.mean) * truth.rstd.hi;
       // y - β is rounded in double as well.
       const double t = tolerance / std::fabs(weight) +
                        (std::fabs(static_cast<double>(y[index])) + std::fabs(beta)) / std::fabs(weight) * 0x1p-52;

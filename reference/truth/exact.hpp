@@ -18,12 +18,15 @@ struct Exact {
   [[nodiscard]] bool finite() const { return std::isfinite(hi); }
 };
 
+// value - exact: one rounding of the difference, and one of lo against it.
+[[nodiscard]] inline double minus(double value, const Exact& exact) { return (value - exact.hi) - exact.lo; }
+
 // |got - truth|, rounded once or twice; infinite if only one of the two is finite, 0 if both are the same infinity or
 // NaN.
 [[nodiscard]] inline double distance(double got, const Exact& truth) {
   if (std::isnan(got) && std::isnan(truth.hi)) return 0;
   if (!std::isfinite(got) || !truth.finite()) return got == truth.hi ? 0 : std::numeric_limits<double>::infinity();
-  return std::fabs((got - truth.hi) - truth.lo);
+  return std::fabs(minus(got, truth));
 }
 
 }  // namespace normgate
