@@ -48,14 +48,21 @@ enum ng_variant {
  * update_running, double_backward).
  *
  * The backward phases read dy, x, gamma and statistics, and write dx, dgamma (where gamma is present) and dbeta (where
- * beta is; its values are not handed). g = dy*gamma, xh = (x-mean)/D, sums over a group unless said otherwise:
- *   dgamma = sum of dy*xh, dbeta = sum of dy, each over all elements of the channel
+ * beta is; its values are not handed). dy and dx have the axes of x, dgamma and dbeta those of gamma. Let a group have
+ * n elements and the variance v (rms_norm: mean is 0, v the mean square), D = sqrt(v+eps) or what the convention makes
+ * of it, xh = (x-mean)/D and g = dy*gamma (1+gamma where the convention says so, dy where gamma is absent). Sums are
+ * over a group unless said otherwise:
+ *
+ *   dgamma = sum of dy*xh, dbeta = sum of dy, each over all elements of the channel, in whatever group
  *   backward_inference: dx = g/D: the statistics are constants
  *   backward_training:  dx = (g - sum(g)/n - xh*sum(g*xh)/n) / D; rms_norm has no sum(g) term. With the divisor n-1 the
- *                       last term is over n-1; with eps outside the root it is times D/(D-eps); with eps as a floor it
- *                       is 0 where variance <= eps.
- * backward_training is handed mean and stat as the forward saved them, if the manifest supports these roles; how it uses
- * them is ng_claim.saved_use. */
+ *                       last term is over n-1; with eps outside the root it is times D/(D-eps), and 0 where v is 0;
+ *                       with eps as a floor it is 0 where v <= eps
+ *
+ * Where gradients accumulate, dgamma and dbeta hold old values that the sums are added to; dx is always overwritten.
+ * backward_training is handed mean and stat as the forward saved them, if the manifest supports these roles (and at
+ * times is not, if the manifest does not require them: then they follow from x). How it uses them is
+ * ng_claim.saved_use. */
 enum ng_phase {
   NG_FORWARD_TRAINING = 1,
   NG_FORWARD_INFERENCE = 2,
@@ -69,16 +76,16 @@ enum ng_role {
   NG_Y = 1,
   NG_GAMMA = 2,
   NG_BETA = 3,
-  NG_MEAN = 4, /* written in training, read where statistics are given */
+  NG_MEAN = 4, /* written in forward_training; read in backward_training and where statistics are given */
   NG_MEAN_LO = 5,
-  NG_STAT = 6, /* what ng_convention.saved_statistic says: reciprocal standard deviation, or variance */
+  NG_STAT = 6, /* as mean; ng_convention.saved_statistic: reciprocal standard deviation, or variance */
   NG_STAT_LO = 7,
-  NG_RUNNING_MEAN = 8, /* read and written in place in forward_training, read in forward_inference */
+  NG_RUNNING_MEAN = 8, /* read and written in place in forward_training, read in the inference phases */
   NG_RUNNING_VAR = 9,
   NG_RUNNING_WEIGHT = 10, /* one element; only where momentum_form is accumulated_weight */
-  NG_DY = 11,
+  NG_DY = 11,             /* read; its strides may be 0, see NG_LAYOUT_MIXED */
   NG_DX = 12,
-  NG_DGAMMA = 13,
+  NG_DGAMMA = 13, /* written; where gradients accumulate also read, then its values are to be added to */
   NG_DBETA = 14,
   NG_RESIDUAL = 15,
   NG_DRESIDUAL = 16,
@@ -114,7 +121,7 @@ enum ng_eps_placement {
 };                                                                    /* sqrt(v+e), sqrt(v)+e, sqrt(max(v,e)) */
 enum ng_gamma_offset { NG_GAMMA_PLAIN = 0, NG_GAMMA_PLUS_ONE = 1 };   /* w, or 1+w */
 enum ng_saved_statistic { NG_SAVED_RSTD = 0, NG_SAVED_VARIANCE = 1 }; /* 1/D; the normalizing variance */
-enum ng_gradients { NG_GRADIENTS_OVERWRITE = 0, NG_GRADIENTS_ACCUMULATE = 1 };
+enum ng_gradients { NG_GRADIENTS_OVERWRITE = 0, NG_GRADIENTS_ACCUMULATE = 1 }; /* of dgamma and dbeta */
 enum ng_scalars { NG_SCALARS_FLOAT32 = 0, NG_SCALARS_DOUBLE = 1 }; /* the type eps and momentum are computed in */
 
 typedef struct ng_convention {
@@ -145,15 +152,15 @@ enum ng_sum_order {
 };
 enum ng_subnormals { NG_SUBNORMALS_KEPT = 0, NG_SUBNORMALS_FLUSHED = 1 };
 /* What backward_training computes from the (rounded) statistics that it is handed. Declared, a kernel is judged as that
- * function of its exact inputs; undeclared, as the derivative of the forward, with what the rounding of the handed values
- * makes of the first three uses in the bound. */
+ * function of its exact inputs, also of inputs that are some percent off; undeclared, as the derivative of the forward,
+ * with what the rounding of the handed values makes of the first three uses in the bound. */
 enum ng_saved_use {
   NG_USE_UNDECLARED = 0,
-  NG_USE_SHORT = 1,      /* the formula above, with xh from the handed values */
-  NG_USE_TEXTBOOK = 2,   /* through the gradients of variance and mean: xh minus its mean over the group multiplies the
-                            last sum */
-  NG_USE_RECOMPUTES = 3, /* from x alone */
-  NG_USE_FROM_OUTPUT = 4 /* handed y, beta and stat in place of x and mean: xh = (y-beta)/gamma; gamma is never 0 */
+  NG_USE_SHORT = 1,      /* the formula of dx above, with xh and D from the handed values */
+  NG_USE_TEXTBOOK = 2,   /* through the gradients of variance and mean. Since the deviations from a rounded mean do not
+                            sum to 0, xh minus its mean over the group multiplies the last sum */
+  NG_USE_RECOMPUTES = 3, /* from x alone, whatever is handed */
+  NG_USE_FROM_OUTPUT = 4 /* x and mean are NULL; y, beta and stat are handed: xh = (y-beta)/gamma; gamma is never 0 */
 };
 
 enum ng_promise {
@@ -180,13 +187,14 @@ typedef struct ng_sum {
  * m_a + (m_b - m_a) * n_b / n; contraction to fused multiply-adds is always allowed. */
 typedef struct ng_claim {
   size_t struct_size;
-  int32_t accumulator;         /* ng_type of sums and of the divisions by n */
-  int32_t statistics;          /* ng_type in which mean, variance, 1/D, x-mean and the affine map are evaluated */
-  int32_t variance;            /* ng_variance */
-  int32_t form;                /* ng_form */
-  const ng_sum* group_sum;     /* NULL: sequential */
-  /* Sums of dgamma and dbeta over groups, and of instance_norm's running statistics. What belongs to one group is summed
-   * as group_sum says. Sequential: the terms of one group after the other, or their sums, go into the same total. */
+  int32_t accumulator;     /* ng_type of sums and of the divisions by n */
+  int32_t statistics;      /* ng_type in which mean, variance, 1/D, x-mean and the affine map are evaluated */
+  int32_t variance;        /* ng_variance */
+  int32_t form;            /* ng_form */
+  const ng_sum* group_sum; /* NULL: sequential */
+  /* Sums of dgamma and dbeta over groups, and of instance_norm's running statistics. What belongs to one group is
+   * summed as group_sum says. Sequential: the terms of one group after the other, or their sums, go into the same
+   * total. */
   const ng_sum* across_groups;
   double rsqrt_ulp;   /* error of 1/sqrt in ulp of the exact value; 0: a correctly rounded square root and a division */
   int32_t subnormals; /* ng_subnormals */
@@ -213,11 +221,11 @@ typedef struct ng_call {
   int64_t extent[4]; /* N, G, K, S */
   double eps;        /* exactly the value to use */
   double momentum;
-  int64_t step;    /* of the running statistics, counted from 1, this call included */
-  int32_t threads; /* the kernel may use this many; 0: 1 */
-  int32_t accumulate;
+  int64_t step;                      /* of the running statistics, counted from 1, this call included */
+  int32_t threads;                   /* the kernel may use this many; 0: 1 */
+  int32_t accumulate;                /* backward: 1 where convention->gradients is NG_GRADIENTS_ACCUMULATE, else 0 */
   const ng_convention* convention;   /* one of the conventions that the manifest lists; never NULL */
-  const ng_tensor* tensor[NG_ROLES]; /* by role; NULL: absent. Equal data pointers: in place */
+  const ng_tensor* tensor[NG_ROLES]; /* by role; NULL: absent. Equal data pointers: in place, with equal strides */
   char* text;                        /* for a reason or an error, NUL-terminated; may be NULL */
   size_t text_size;
 } ng_call;
@@ -225,15 +233,16 @@ typedef struct ng_call {
 /* ---- manifest -------------------------------------------------------------------------------------------------- */
 
 enum ng_in_place {
-  NG_IN_PLACE_Y = 1, /* y may be x */
-  NG_IN_PLACE_DX = 2 /* dx may be dy */
+  NG_IN_PLACE_Y = 1, /* y may be x, in the forward phases */
+  NG_IN_PLACE_DX = 2 /* dx may be dy, in the backward phases */
 };
 
 enum ng_layout_claim {
   NG_LAYOUT_CHANNELS_LAST = 1, /* x, y, dy and dx may be N S G K in memory */
   NG_LAYOUT_PADDED = 2,        /* gaps between rows of the innermost axis */
   NG_LAYOUT_STRIDED = 4,       /* any stride per axis, also on gamma, beta and statistics */
-  NG_LAYOUT_MIXED = 8          /* each tensor its own layout; with STRIDED also stride 0 in dy, an expanded gradient */
+  NG_LAYOUT_MIXED = 8          /* each tensor its own layout; with STRIDED also stride 0 in dy: a gradient that was
+                                  expanded along some axes or all, whose elements there are one in memory */
 };
 
 typedef struct ng_kernel {
@@ -244,15 +253,17 @@ typedef struct ng_kernel {
   uint32_t phases;    /* bits 1 << ng_phase; 0: forward_training */
   /* Roles beyond x and y, bits NG_ROLE_BIT(role), by phase. supported: may be present; required: always present.
    * Both 0: gamma and beta may be present or absent (dgamma and dbeta with them), given statistics are present in the
-   * inference phases and saved ones in backward_training. dgamma comes with gamma and dbeta with beta: a backward kernel
-   * that supports one of a pair must support the other. */
+   * inference phases and saved ones in backward_training. x, y, dy and dx are understood: supporting NG_ROLE_BIT(NG_X)
+   * alone means none of the others. dgamma comes with gamma and dbeta with beta: a backward kernel that supports one of
+   * a pair must support the other. With NG_USE_FROM_OUTPUT, stat must be supported in backward_training, and mean not
+   * required. */
   uint64_t supported_roles[NG_PHASES];
   uint64_t required_roles[NG_PHASES];
   int32_t convention_count;                          /* 0: PyTorch only */
   const ng_convention* (*convention)(int32_t index); /* may be NULL if the count is 0 */
   const ng_claim* claim;                             /* NULL: a claim of zeros */
   uint32_t layouts;        /* ng_layout_claim bits; 0: contiguous N G K S only, and S = 1 where G and K are reduced */
-  int32_t in_place;        /* ng_in_place bits */
+  int32_t in_place;        /* ng_in_place bits; 0: y is not x, dx is not dy */
   int32_t alignment;       /* of data in bytes; 0: natural */
   int32_t over_read_bytes; /* it may read this far past the end of a tensor */
   int32_t max_threads;     /* 0: 1 */

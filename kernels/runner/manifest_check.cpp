@@ -160,8 +160,8 @@ std::vector<Convention> conventions_of(const json& kernel, const std::string& wh
 std::uint64_t bit(Role role) { return std::uint64_t{1} << index_of(role); }
 
 // What the ABI means when a phase declares no roles: gamma and beta may be there or not, given and saved statistics
-// are.
-PhaseRoles default_roles(std::optional<Variant> variant, Phase phase) {
+// are. A backward that works from y is handed no mean.
+PhaseRoles default_roles(std::optional<Variant> variant, Phase phase, SavedUse use) {
   PhaseRoles roles{bit(Role::gamma) | bit(Role::beta), 0};
   if (phase == Phase::forward_inference || phase == Phase::backward_inference) {
     if (variant == Variant::batch_norm || variant == Variant::instance_norm)
@@ -173,13 +173,32 @@ PhaseRoles default_roles(std::optional<Variant> variant, Phase phase) {
   }
   if (phase == Phase::backward_training) {
     roles.required |= bit(Role::stat);
-    if (variant != Variant::rms_norm) roles.required |= bit(Role::mean);
+    if (variant != Variant::rms_norm && use != SavedUse::from_output) roles.required |= bit(Role::mean);
   }
-  if (is_backward(phase)) {
-    roles.supported |= bit(Role::dgamma) | bit(Role::dbeta);
-  }
+  if (is_backward(phase)) roles.supported |= bit(Role::dgamma) | bit(Role::dbeta);
   roles.supported |= roles.required;
   return roles;
+}
+
+// What a backward kernel may not combine.
+void check_backward_roles(const PhaseRoles& roles, Phase phase, SavedUse use, const std::string& where) {
+  const std::string in_phase = " in " + std::string(normgate::name_of(phase));
+  const auto both = [&](Role parameter, Role gradient) {
+    const bool one = (roles.supported & bit(parameter)) != 0;
+    if (one != ((roles.supported & bit(gradient)) != 0))
+      refuse(where + " supports " + std::string(normgate::name_of(one ? parameter : gradient)) + " without " +
+             std::string(normgate::name_of(one ? gradient : parameter)) + in_phase +
+             "; it must support both or neither");
+  };
+  both(Role::gamma, Role::dgamma);
+  both(Role::beta, Role::dbeta);
+  if (phase != Phase::backward_training || use != SavedUse::from_output) return;
+  if ((roles.supported & bit(Role::stat)) == 0)
+    refuse(where + "'s saved_use is NG_USE_FROM_OUTPUT but it does not support stat" + in_phase +
+           "; it must: y alone does not tell the deviation");
+  if ((roles.required & bit(Role::mean)) != 0)
+    refuse(where + " requires mean" + in_phase +
+           " and its saved_use is NG_USE_FROM_OUTPUT; it must do without: y stands in place of x and mean");
 }
 
 KernelInfo kernel_of(const json& kernel, std::int32_t index) {
@@ -198,6 +217,7 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
   }
   if (!kernel.at("runs").get<bool>()) refuse(where + "'s run is NULL; it must be the function that computes");
 
+  result.claim = claim_of(kernel, where);
   auto phases = bits(kernel.at("phases"), "phases", where, 0x1E,
                      "a set of bits 1 << ng_phase of the phases 1 to 4 (5 to 15 are reserved)");
   if (phases == 0) phases = 1U << NG_FORWARD_TRAINING;
@@ -210,32 +230,24 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
     roles.supported = bits(kernel.at("supported").at(phase), "supported_roles", where, all_roles, role_meaning);
     roles.required = bits(kernel.at("required").at(phase), "required_roles", where, all_roles, role_meaning);
     const std::uint64_t understood = bit(Role::x) | bit(Role::y) | bit(Role::dy) | bit(Role::dx);
+    const bool undeclared = (roles.supported | roles.required) == 0;
     roles.supported &= ~understood;
     roles.required &= ~understood;
     roles.supported |= roles.required;
-    if (roles.supported == 0) roles = default_roles(result.variant, static_cast<Phase>(phase));
-    if (is_backward(static_cast<Phase>(phase))) {
-      const auto both = [&](Role parameter, Role gradient) {
-        const bool one = (roles.supported & bit(parameter)) != 0;
-        if (one != ((roles.supported & bit(gradient)) != 0))
-          refuse(where + " supports " + std::string(normgate::name_of(one ? parameter : gradient)) + " without " +
-                 std::string(normgate::name_of(one ? gradient : parameter)) + " in " +
-                 std::string(normgate::name_of(static_cast<Phase>(phase))) + "; a backward kernel has both or neither");
-      };
-      both(Role::gamma, Role::dgamma);
-      both(Role::beta, Role::dbeta);
-    }
+    const auto number_of = static_cast<Phase>(phase);
+    if (undeclared) roles = default_roles(result.variant, number_of, result.claim.saved_use);
+    if (is_backward(number_of)) check_backward_roles(roles, number_of, result.claim.saved_use, where);
     result.roles[phase] = roles;
   }
 
   result.conventions = conventions_of(kernel, where);
-  result.claim = claim_of(kernel, where);
   const auto layouts = bits(kernel.at("layouts"), "layouts", where, 0xF, "a set of ng_layout_claim bits");
   result.channels_last = (layouts & NG_LAYOUT_CHANNELS_LAST) != 0;
   result.padded = (layouts & NG_LAYOUT_PADDED) != 0;
   result.strided = (layouts & NG_LAYOUT_STRIDED) != 0;
   result.mixed = (layouts & NG_LAYOUT_MIXED) != 0;
-  const auto in_place = bits(kernel.at("in_place"), "in_place", where, 0x3, "a set of ng_in_place bits");
+  const auto in_place =
+      bits(kernel.at("in_place"), "in_place", where, 0x3, "a set of ng_in_place bits, of which the highest is 2");
   result.in_place = (in_place & NG_IN_PLACE_Y) != 0;
   result.gradient_in_place = (in_place & NG_IN_PLACE_DX) != 0;
   const std::string alignment_meaning = "0 (natural) or a power of two up to 4096, in bytes";

@@ -202,6 +202,25 @@ bool is_dense(const Shape& shape, const Strides& strides) {
   return true;
 }
 
+// Whether elements that share their memory have one value; `values` are dense over the role's axes of the shape.
+bool is_constant_along(AxisSet broadcast, const Shape& shape, AxisSet axes, std::span<const float> values) {
+  if (broadcast.empty()) return true;
+  const Shape kept = restricted(shape, axes);
+  std::size_t next = 0;
+  Shape at{};
+  for (at[0] = 0; at[0] < kept[0]; ++at[0])
+    for (at[1] = 0; at[1] < kept[1]; ++at[1])
+      for (at[2] = 0; at[2] < kept[2]; ++at[2])
+        for (at[3] = 0; at[3] < kept[3]; ++at[3]) {
+          Shape shared = at;
+          for (std::size_t axis = 0; axis < axis_count; ++axis)
+            if (broadcast.has(axis)) shared[axis] = 0;
+          const float first = values[static_cast<std::size_t>(dense_index(shape, axes, shared))];
+          if (std::bit_cast<std::uint32_t>(values[next++]) != std::bit_cast<std::uint32_t>(first)) return false;
+        }
+  return true;
+}
+
 }  // namespace
 
 struct Worker::Implementation {
@@ -548,11 +567,14 @@ struct Worker::Implementation {
       for (std::size_t r = 0; r < role_count; ++r) {
         const auto role = static_cast<Role>(r);
         if (!use_of(call.problem, role).read) continue;
-        const std::int64_t count =
-            element_count(restricted(call.problem.shape, axes_of(role, row_of(call.problem.variant))));
+        const AxisSet axes = axes_of(role, row_of(call.problem.variant));
+        const std::int64_t count = element_count(restricted(call.problem.shape, axes));
         if (call.inputs[role].size() != static_cast<std::size_t>(count))
           throw HarnessError{fmt::format("a call gives {} values for {}, which has {} elements",
                                          call.inputs[role].size(), normgate::name_of(role), count)};
+        if (!is_constant_along(call.problem.layout[role].broadcast, call.problem.shape, axes, call.inputs[role]))
+          throw HarnessError{fmt::format("a call gives different values for elements of {} that are one in memory",
+                                         normgate::name_of(role))};
       }
     }
   }

@@ -95,7 +95,9 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   const bool backward = is_backward(subject.phase);
   if (is_training(subject.phase)) {
     problem.given = Given::none;
-    const bool mean = !subject.row.centred || settle(problem.saved, Role::mean);
+    // Where y stands in place of x, no mean is handed.
+    const bool no_mean = backward && kernel.claim.saved_use == SavedUse::from_output;
+    const bool mean = !subject.row.centred || no_mean || settle(problem.saved, Role::mean);
     problem.saved = mean && settle(problem.saved, Role::stat);
     problem.running = !backward && !subject.row.running.empty() && settle(problem.running, Role::running_mean) &&
                       settle(problem.running, Role::running_var);

@@ -64,6 +64,16 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"variant_unknown", "variant is 42", "ng_variant"},
         Fault{"alignment_odd", "alignment is 3", "power of two"},
         Fault{"layouts_unknown", "layouts is 0x40", "ng_layout_claim"},
+        Fault{"in_place_unknown", "kernel 0 (only)'s in_place is 0x4", "a set of ng_in_place bits"},
+        Fault{"in_place_negative", "in_place is 0xff", "a set of ng_in_place bits"},
+        Fault{"gamma_without_dgamma", "kernel 0 (only) supports gamma without dgamma in backward_training",
+              "both or neither"},
+        Fault{"dbeta_without_beta", "kernel 0 (only) supports dbeta without beta in backward_inference",
+              "both or neither"},
+        Fault{"from_output_without_stat", "NG_USE_FROM_OUTPUT but it does not support stat in backward_training",
+              "y alone does not tell the deviation"},
+        Fault{"from_output_with_mean", "requires mean in backward_training", "y stands in place of x and mean"},
+        Fault{"saved_use_unknown", "saved_use is 5", "0 to 4"},
         Fault{"ulp_not_finite", "rsqrt_ulp is not finite", "0 to 2^24"},
         Fault{"conventions_negative", "convention_count -7", "0 to 4096"},
         Fault{"convention_range", "momentum_form is 9", "0 to 3"},
@@ -113,6 +123,35 @@ TEST(Probe, RolesOfInferenceRequireGivenStatistics) {
   EXPECT_EQ(kernel.conventions.size(), 2U);
   EXPECT_EQ(kernel.conventions[1].eps, EpsPlacement::outside);
   EXPECT_EQ(kernel.source, "behaviours.cpp:1");
+}
+
+TEST(Probe, RolesOfBackwardComeInPairs) {
+  const auto set = [](std::initializer_list<Role> roles) {
+    std::uint64_t bits = 0;
+    for (const Role role : roles) bits |= std::uint64_t{1} << index_of(role);
+    return bits;
+  };
+  const std::uint64_t parameters = set({Role::gamma, Role::beta, Role::dgamma, Role::dbeta});
+  const KernelInfo backward = plugin_of("loading_backward").kernels.at(0);
+  EXPECT_EQ(backward.phases, (std::vector{Phase::backward_training, Phase::backward_inference}));
+  EXPECT_EQ(backward.roles[3].required, set({Role::mean, Role::stat}));
+  EXPECT_EQ(backward.roles[3].supported, parameters | set({Role::mean, Role::stat}));
+  EXPECT_EQ(backward.roles[4].required, set({Role::running_mean, Role::running_var}));
+  EXPECT_EQ(backward.roles[4].supported, parameters | set({Role::running_mean, Role::running_var}));
+  EXPECT_EQ(backward.roles[1].supported, 0U);
+  EXPECT_TRUE(backward.gradient_in_place);
+  EXPECT_FALSE(backward.in_place);
+  // From y no mean is needed.
+  const KernelInfo from_output = plugin_of("loading_backward_from_output").kernels.at(0);
+  EXPECT_EQ(from_output.roles[3].required, set({Role::stat}));
+  EXPECT_EQ(from_output.roles[3].supported, parameters | set({Role::stat}));
+  EXPECT_EQ(from_output.claim.saved_use, SavedUse::from_output);
+  // Roles that are understood declare that there are no others.
+  const KernelInfo alone = plugin_of("loading_backward_of_dy_alone").kernels.at(0);
+  for (const std::size_t phase : {1U, 3U}) {
+    EXPECT_EQ(alone.roles[phase].supported, 0U);
+    EXPECT_EQ(alone.roles[phase].required, 0U);
+  }
 }
 
 TEST(Probe, TargetsThatThisCpuLacksAreTold) {

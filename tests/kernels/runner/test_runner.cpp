@@ -35,6 +35,10 @@ Inputs ramps(const Problem& problem) {
     if (!use_of(problem, role).read) continue;
     const AxisSet axes = axes_of(role, row_of(problem.variant));
     inputs[role].resize(static_cast<std::size_t>(element_count(restricted(problem.shape, axes))));
+    if (!problem.layout[role].broadcast.empty()) {
+      std::fill(inputs[role].begin(), inputs[role].end(), static_cast<float>(1000 * (r + 1)));
+      continue;
+    }
     std::iota(inputs[role].begin(), inputs[role].end(), static_cast<float>(1000 * (r + 1)));
   }
   return inputs;
@@ -101,6 +105,43 @@ void expect_good(const Call& call, const Outcome& outcome) {
     EXPECT_EQ(outcome.outputs[Role::running_mean], mean);
     EXPECT_EQ(outcome.outputs[Role::running_var], variance);
   }
+}
+
+// What `good` computes in a backward phase.
+void expect_good_gradients(const Call& call, const Outcome& outcome) {
+  const Problem& problem = call.problem;
+  ASSERT_EQ(outcome.status, Status::ok) << print(problem) << "\n" << sentences(outcome);
+  EXPECT_TRUE(outcome.findings.empty()) << print(problem) << "\n" << sentences(outcome);
+  const VariantRow& row = row_of(problem.variant);
+  const AxisSet all{Axis::n, Axis::g, Axis::k, Axis::s};
+  const Role from = problem.from_output ? Role::y : Role::x;
+  std::vector<float> dx(static_cast<std::size_t>(element_count(problem.shape)));
+  const auto channels = static_cast<std::size_t>(problem.shape[1] * problem.shape[2]);
+  const auto old = [&](Role role) {
+    return use_of(problem, role).read ? call.inputs[role] : std::vector<float>(channels, 0.0F);
+  };
+  std::vector<float> dgamma = old(Role::dgamma);
+  std::vector<float> dbeta = old(Role::dbeta);
+  const bool mean = use_of(problem, Role::mean).read;
+  Shape at{};
+  for (at[0] = 0; at[0] < problem.shape[0]; ++at[0])
+    for (at[1] = 0; at[1] < problem.shape[1]; ++at[1])
+      for (at[2] = 0; at[2] < problem.shape[2]; ++at[2])
+        for (at[3] = 0; at[3] < problem.shape[3]; ++at[3]) {
+          const auto i = static_cast<std::size_t>(dense_index(problem.shape, all, at));
+          const auto c = static_cast<std::size_t>(dense_index(problem.shape, row.affine, at));
+          const auto q = static_cast<std::size_t>(group_index(problem, at));
+          dx[i] = call.inputs[Role::dy][i] + (problem.gamma ? call.inputs[Role::gamma][c] : 0) +
+                  (mean ? call.inputs[Role::mean][q] : 0);
+          if (at[0] + 1 < problem.shape[0] || at[3] + 1 < problem.shape[3]) continue;
+          dgamma[c] += call.inputs[Role::dy][i];
+          dbeta[c] += call.inputs[from][i];
+        }
+  EXPECT_EQ(outcome.outputs[Role::dx], dx) << print(problem);
+  EXPECT_EQ(outcome.outputs[Role::dgamma], problem.gamma ? dgamma : std::vector<float>()) << print(problem);
+  EXPECT_EQ(outcome.outputs[Role::dbeta], problem.beta ? dbeta : std::vector<float>()) << print(problem);
+  for (const Role role : {Role::dy, Role::x, Role::y, Role::mean, Role::stat})
+    EXPECT_TRUE(outcome.outputs[role].empty()) << print(problem) << " " << name_of(role);
 }
 
 Layout layout(std::array<Axis, axis_count> order, std::int64_t step, std::int64_t pad) { return {order, step, pad}; }
@@ -205,6 +246,63 @@ TEST(Runner, CallThatNoMachineHasMemoryForIsSkipped) {
   expect_good(calls[1], outcomes[1]);
 }
 
+// ---- backward ------------------------------------------------------------------------------------------------------
+
+// Layouts, fences, in place, expanded dy, absent parameters, from the output, accumulated, both phases, all rows.
+std::vector<Call> good_backward_calls() {
+  const std::array<Layout, 4> layouts{Layout{}, layout({Axis::n, Axis::s, Axis::g, Axis::k}, 1, 0),
+                                      layout({Axis::n, Axis::g, Axis::k, Axis::s}, 2, 3),
+                                      layout({Axis::s, Axis::k, Axis::n, Axis::g}, 3, 2)};
+  std::vector<Call> calls;
+  std::size_t i = 0;
+  for (const VariantRow& row : variant_table())
+    for (const Shape shape : {Shape{2, 3, 4, 5}, Shape{1, 1, 1, 1}, Shape{3, 1, 64, 1}, Shape{2, 1, 0, 3}})
+      for (const bool training : {true, false})
+        for (const bool saved : {false, true})
+          for (const int place : {0, 1, 2, 3}) {  // apart, in place, expanded, expanded along s
+            Problem problem;
+            problem.variant = row.variant;
+            problem.phase = training ? Phase::backward_training : Phase::backward_inference;
+            problem.shape = shape;
+            problem.saved = training && saved;
+            problem.from_output = problem.saved && i % 3 == 0;
+            if (!training) problem.given = !row.running.empty() && saved ? Given::running : Given::saved;
+            problem.gamma = i % 4 != 1;
+            problem.beta = i % 5 != 1;
+            problem.convention.gradients = i % 2 == 0 ? Gradients::overwrite : Gradients::accumulate;
+            for (std::size_t r = 0; r < role_count; ++r)
+              problem.layout[static_cast<Role>(r)] = layouts[(i + (place == 1 ? 0 : r)) % layouts.size()];
+            problem.in_place = place == 1;
+            if (place == 2) problem.cotangent = Cotangent::ones;
+            if (place == 2) problem.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+            if (place == 3) problem.cotangent = Cotangent::pooled;
+            if (place == 3) problem.layout[Role::dy].broadcast = {Axis::s};
+            problem.fence = i % 2 == 0 ? Fence::right : Fence::left;
+            problem.misalign = i % 3 == 0 ? 3 : 0;
+            calls.push_back(call_of("good", problem, i % 7 == 0 ? Filling::huge : Filling::nan));
+            EXPECT_EQ(check(problem), "");
+            ++i;
+          }
+  return calls;
+}
+
+TEST(Runner, GoodBackwardThroughLayoutsInPlaceExpandedAndAccumulated) {
+  const std::vector<Call> calls = good_backward_calls();
+  Worker worker = make_worker();
+  const auto outcomes = worker.run(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i) expect_good_gradients(calls[i], outcomes[i]);
+  EXPECT_EQ(worker.restarts(), 0);
+}
+
+TEST(Runner, InProcessGivesTheSameGradients) {
+  Options options;
+  options.in_process = true;
+  Worker worker = make_worker(options);
+  const std::vector<Call> calls = good_backward_calls();
+  const auto outcomes = worker.run(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i) expect_good_gradients(calls[i], outcomes[i]);
+}
+
 // ---- misdeeds ------------------------------------------------------------------------------------------------------
 
 void expect_fault(const Outcome& outcome, Role role, std::int64_t byte, const std::string& sentence) {
@@ -260,6 +358,127 @@ TEST(Runner, UnwrittenOutputsAreCounted) {
     expect_finding(run_one(worker, call_of("unwritten_tail", small_problem(), filling)), FindingKind::unwritten,
                    Role::y, "left 3 of 16 elements of y unwritten, the first y[1,0,5,0]");
   }
+}
+
+Problem small_backward() {
+  Problem problem = small_problem();
+  problem.phase = Phase::backward_training;
+  problem.saved = true;
+  return problem;
+}
+
+TEST(Runner, ExpandedGradientIsOneElementBetweenFences) {
+  Problem expanded = small_backward();
+  expanded.cotangent = Cotangent::ones;
+  expanded.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+  expect_good_gradients(call_of("good", expanded), run_one("good", expanded));
+  expect_fault(run_one("dy_as_contiguous", expanded), Role::dy, 4, "read 4 bytes past the end of dy");
+  // One element for each row, and the kernel reads the second row's as the first one's second.
+  Problem pooled = small_backward();
+  pooled.shape = {2, 1, 4, 3};
+  pooled.cotangent = Cotangent::pooled;
+  pooled.layout[Role::dy].broadcast = {Axis::s};
+  expect_fault(run_one("dy_as_contiguous", pooled), Role::dy, 32, "read 4 bytes past the end of dy");
+}
+
+TEST(Runner, ValuesThatShareTheirMemoryMustBeEqual) {
+  Problem problem = small_backward();
+  problem.cotangent = Cotangent::ones;
+  problem.layout[Role::dy].broadcast = {Axis::k};
+  Call call = call_of("good", problem);
+  Worker worker = make_worker();
+  // Two samples, each with a gradient of its own.
+  for (std::size_t i = 8; i < 16; ++i) call.inputs[Role::dy][i] = 5;
+  expect_good_gradients(call, run_one(worker, call));
+  call.inputs[Role::dy][15] = 6;
+  try {
+    (void)run_one(worker, call);
+    FAIL() << "different values for one element were laid";
+  } catch (const HarnessError& error) {
+    EXPECT_EQ(error.sentence, "a call gives different values for elements of dy that are one in memory");
+  }
+}
+
+TEST(Runner, UpstreamGradientIsReadOnlyUnlessInPlace) {
+  expect_fault(run_one("write_dy", small_backward()), Role::dy, 12, "wrote to the input dy[0,0,3,0]");
+  Problem in_place = small_backward();
+  in_place.in_place = true;
+  const Call call = call_of("write_dy", in_place);
+  Worker worker = make_worker();
+  const Outcome outcome = run_one(worker, call);
+  EXPECT_EQ(outcome.status, Status::ok) << sentences(outcome);
+  EXPECT_TRUE(outcome.findings.empty()) << sentences(outcome);
+  EXPECT_EQ(outcome.outputs[Role::dx][3], 1.0F);
+  EXPECT_EQ(outcome.outputs[Role::dx][4],
+            call.inputs[Role::dy][4] + call.inputs[Role::gamma][4] + call.inputs[Role::mean][0]);
+  EXPECT_TRUE(outcome.outputs[Role::dy].empty());
+}
+
+TEST(Runner, WritesPastAGradientInPlaceNameBoth) {
+  Problem in_place = small_backward();
+  in_place.in_place = true;
+  in_place.layout[Role::dy].step = in_place.layout[Role::dx].step = 2;
+  const Outcome outcome = run_one("dy_as_contiguous", in_place);
+  EXPECT_EQ(outcome.status, Status::ok) << sentences(outcome);
+  // It writes back what it reads: nothing changes, in the gaps neither.
+  EXPECT_TRUE(outcome.findings.empty()) << sentences(outcome);
+  in_place.layout[Role::dy].step = in_place.layout[Role::dx].step = 1;
+  in_place.shape = {1, 1, 2, 1};
+  expect_fault(run_one("write_dy", in_place), Role::dy, 12, "wrote 8 bytes past the end of dy (dx in place)");
+}
+
+TEST(Runner, UnwrittenParameterGradientsAreFound) {
+  for (const Filling filling : {Filling::nan, Filling::huge}) {
+    Worker worker = make_worker();
+    const Outcome outcome = run_one(worker, call_of("no_parameter_gradients", small_backward(), filling));
+    EXPECT_EQ(outcome.status, Status::ok) << sentences(outcome);
+    ASSERT_EQ(outcome.findings.size(), 2U) << sentences(outcome);
+    EXPECT_EQ(outcome.findings[0].kind, FindingKind::unwritten);
+    EXPECT_EQ(outcome.findings[0].role, Role::dgamma);
+    EXPECT_EQ(outcome.findings[0].sentence, "left 8 of 8 elements of dgamma unwritten, the first dgamma[0,0,0,0]");
+    EXPECT_EQ(outcome.findings[1].sentence, "left 8 of 8 elements of dbeta unwritten, the first dbeta[0,0,0,0]");
+  }
+  // Where they are added to, what was there is a value like any other: that it is the wrong one is not told here.
+  Problem accumulated = small_backward();
+  accumulated.convention.gradients = Gradients::accumulate;
+  const Call call = call_of("no_parameter_gradients", accumulated);
+  Worker worker = make_worker();
+  const Outcome outcome = run_one(worker, call);
+  EXPECT_TRUE(outcome.findings.empty()) << sentences(outcome);
+  EXPECT_EQ(outcome.outputs[Role::dgamma], call.inputs[Role::dgamma]);
+}
+
+TEST(Runner, OldGradientsAreThereOnlyWhereTheyAccumulate) {
+  Problem problem = small_backward();
+  problem.convention.gradients = Gradients::accumulate;
+  const Call accumulated = call_of("adds_always", problem);
+  Worker worker = make_worker();
+  const Outcome added = run_one(worker, accumulated);
+  for (std::size_t c = 0; c < 8; ++c) {
+    // Each of the two samples adds 1.
+    EXPECT_EQ(added.outputs[Role::dgamma][c], accumulated.inputs[Role::dgamma][c] + 2);
+    EXPECT_EQ(added.outputs[Role::dbeta][c], accumulated.inputs[Role::dbeta][c] + 2);
+  }
+  problem.convention.gradients = Gradients::overwrite;
+  const Outcome poisoned = run_one(worker, call_of("adds_always", problem));
+  for (const float value : poisoned.outputs[Role::dgamma]) EXPECT_TRUE(std::isnan(value));
+  const Outcome huge = run_one(worker, call_of("adds_always", problem, Filling::huge));
+  for (const float value : huge.outputs[Role::dgamma]) EXPECT_GT(value, 1e38F);
+}
+
+TEST(Runner, PlansAreNotKeptWhereMemoryIsSharedInAnotherWay) {
+  Problem apart = small_backward();
+  Problem in_place = apart;
+  in_place.in_place = true;
+  Problem expanded = apart;
+  expanded.cotangent = Cotangent::ones;
+  expanded.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+  std::vector<Call> calls;
+  for (const Problem* problem : {&apart, &in_place, &in_place, &apart, &expanded, &in_place, &expanded, &apart})
+    calls.push_back(call_of("plan_in_place", *problem));
+  Worker worker = make_worker();
+  const auto outcomes = worker.run(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i) expect_good_gradients(calls[i], outcomes[i]);
 }
 
 TEST(Runner, EndsOfTheProcessAreTold) {

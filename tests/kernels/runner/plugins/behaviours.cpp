@@ -1,6 +1,8 @@
 // Kernels for the runner's tests: a good one, and one for each misdeed that a worker must survive and tell.
 // `good` is no normalization: y = x + gamma, mean and stat take the last x of their group, running_mean grows by 1 and
-// running_var doubles, so that every stride and every value can be checked exactly.
+// running_var doubles, so that every stride and every value can be checked exactly. Backward: dx = dy + gamma + mean,
+// dbeta takes the last x (or y) of its channel and dgamma the last dy as they were before the call; where gradients
+// accumulate they are added to.
 #include <pthread.h>
 #include <unistd.h>
 #include <xmmintrin.h>
@@ -38,7 +40,29 @@ float* element(const ng_call* call, int role, const std::int64_t* at) {
   return data_of(call, role) + at[0] * stride[0] + at[1] * stride[1] + at[2] * stride[2] + at[3] * stride[3];
 }
 
+std::int32_t good_backward(const ng_call* call) {
+  const int from = call->tensor[NG_X] != nullptr ? NG_X : NG_Y;
+  // Sums start from 0; what is added to stays.
+  each(call, [&](const std::int64_t* at) {
+    for (const int role : {NG_DGAMMA, NG_DBETA})
+      if (call->tensor[role] != nullptr && call->accumulate == 0) *element(call, role, at) = 0;
+  });
+  const auto is_last = [&](const std::int64_t* at) {
+    return at[0] == call->extent[0] - 1 && at[3] == call->extent[3] - 1;
+  };
+  each(call, [&](const std::int64_t* at) {
+    const float dy = *element(call, NG_DY, at);
+    if (is_last(at) && call->tensor[NG_DGAMMA] != nullptr) *element(call, NG_DGAMMA, at) += dy;
+    if (is_last(at) && call->tensor[NG_DBETA] != nullptr) *element(call, NG_DBETA, at) += *element(call, from, at);
+    const float gamma = call->tensor[NG_GAMMA] != nullptr ? *element(call, NG_GAMMA, at) : 0;
+    const float mean = call->tensor[NG_MEAN] != nullptr ? *element(call, NG_MEAN, at) : 0;
+    *element(call, NG_DX, at) = dy + gamma + mean;
+  });
+  return NG_OK;
+}
+
 std::int32_t good(void*, const ng_call* call, void*) {
+  if (call->tensor[NG_DX] != nullptr) return good_backward(call);
   each(call, [&](const std::int64_t* at) {
     const float x = *element(call, NG_X, at);
     const float gamma = call->tensor[NG_GAMMA] != nullptr ? *element(call, NG_GAMMA, at) : 0;
@@ -85,6 +109,30 @@ std::int32_t unwritten_tail(void*, const ng_call* call, void*) {
 }
 std::int32_t writes_all_strides_as_one(void*, const ng_call* call, void*) {
   for (std::int64_t i = 0; i < count_of(call); ++i) data_of(call, NG_Y)[i] = 1;
+  return NG_OK;
+}
+std::int32_t dy_as_contiguous(void*, const ng_call* call, void*) {
+  for (std::int64_t i = 0; i < count_of(call); ++i) data_of(call, NG_DX)[i] = data_of(call, NG_DY)[i];
+  for (const int role : {NG_DGAMMA, NG_DBETA})
+    each(call, [&](const std::int64_t* at) { *element(call, role, at) = 1; });
+  return NG_OK;
+}
+std::int32_t write_dy(void*, const ng_call* call, void* workspace) {
+  const std::int32_t status = good(nullptr, call, workspace);
+  data_of(call, NG_DY)[3] = 1;
+  return status;
+}
+std::int32_t no_parameter_gradients(void*, const ng_call* call, void*) {
+  each(call, [&](const std::int64_t* at) { *element(call, NG_DX, at) = *element(call, NG_DY, at); });
+  return NG_OK;
+}
+// The old gradients are read although they are to be overwritten.
+std::int32_t adds_always(void*, const ng_call* call, void*) {
+  each(call, [&](const std::int64_t* at) {
+    *element(call, NG_DX, at) = *element(call, NG_DY, at);
+    *element(call, NG_DGAMMA, at) += 1;
+    *element(call, NG_DBETA, at) += 1;
+  });
   return NG_OK;
 }
 std::int32_t exits(void*, const ng_call*, void*) { _exit(0); }
@@ -214,6 +262,25 @@ std::int32_t run_plan(void* plan, const ng_call* call, void*) {
 }
 void release_plan(void*) { --plans; }
 
+// A plan that knows whether it is for a call in place, and whether its dy was expanded: no other call may run on it.
+struct PlanInPlace {
+  bool in_place, expanded;
+};
+PlanInPlace places_of(const ng_call* call) {
+  return {call->tensor[NG_DX]->data == call->tensor[NG_DY]->data, call->tensor[NG_DY]->stride[2] == 0};
+}
+std::int32_t make_plan_in_place(const ng_call* call, void** plan) {
+  *plan = new PlanInPlace(places_of(call));
+  return NG_OK;
+}
+std::int32_t run_plan_in_place(void* plan, const ng_call* call, void*) {
+  const auto* known = static_cast<const PlanInPlace*>(plan);
+  const PlanInPlace now = places_of(call);
+  if (known->in_place != now.in_place || known->expanded != now.expanded) return NG_FAILED;
+  return good(nullptr, call, nullptr);
+}
+void release_plan_in_place(void* plan) { delete static_cast<PlanInPlace*>(plan); }
+
 // Tells what it was given: y[0..] = eps, momentum, step, threads, convention fields.
 std::int32_t tells_call(void*, const ng_call* call, void*) {
   good(nullptr, call, nullptr);
@@ -249,6 +316,10 @@ const Kernel kernels[] = {
     {.name = "write_input", .run = write_input},
     {.name = "unwritten_tail", .run = unwritten_tail},
     {.name = "ignores_strides", .run = writes_all_strides_as_one},
+    {.name = "dy_as_contiguous", .run = dy_as_contiguous},
+    {.name = "write_dy", .run = write_dy},
+    {.name = "no_parameter_gradients", .run = no_parameter_gradients},
+    {.name = "adds_always", .run = adds_always},
     {.name = "exits", .run = exits},
     {.name = "aborts", .run = aborts},
     {.name = "hangs", .run = hangs},
@@ -272,6 +343,10 @@ const Kernel kernels[] = {
     {.name = "misaligned", .run = misaligned},
     {.name = "tells_alignment", .run = tells_alignment, .alignment = 64, .over_read_bytes = 16},
     {.name = "plans", .run = run_plan, .prepare = make_plan, .release = release_plan},
+    {.name = "plan_in_place",
+     .run = run_plan_in_place,
+     .prepare = make_plan_in_place,
+     .release = release_plan_in_place},
     {.name = "tells_call", .run = tells_call},
 };
 constexpr std::int32_t kernel_count = sizeof kernels / sizeof kernels[0];
@@ -306,11 +381,12 @@ const ng_kernel* kernel_at(std::int32_t index) {
   kernel.name = from.name;
   kernel.source = "behaviours.cpp:1";
   kernel.variant = NG_LAYER_NORM;
-  kernel.phases = (1U << NG_FORWARD_TRAINING) | (1U << NG_FORWARD_INFERENCE);
+  kernel.phases = (1U << NG_FORWARD_TRAINING) | (1U << NG_FORWARD_INFERENCE) | (1U << NG_BACKWARD_TRAINING) |
+                  (1U << NG_BACKWARD_INFERENCE);
   kernel.convention_count = 2;
   kernel.convention = convention_at;
   kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED | NG_LAYOUT_STRIDED | NG_LAYOUT_MIXED;
-  kernel.in_place = 1;
+  kernel.in_place = NG_IN_PLACE_Y | NG_IN_PLACE_DX;
   kernel.alignment = from.alignment;
   kernel.over_read_bytes = from.over_read_bytes;
   kernel.supports = from.supports;

@@ -94,6 +94,47 @@ extern "C" NG_EXPORT const ng_plugin* normgate_plugin_v1(std::size_t) {
   kernel.alignment = 3;
 #elif defined(FAULT_layouts_unknown)
   kernel.layouts = 64;
+#elif defined(FAULT_in_place_unknown)
+  kernel.in_place = 4;
+#elif defined(FAULT_in_place_negative)
+  kernel.in_place = -1;
+#elif defined(FAULT_gamma_without_dgamma)
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+  kernel.supported_roles[NG_BACKWARD_TRAINING] = NG_ROLE_BIT(NG_GAMMA) | NG_ROLE_BIT(NG_STAT);
+#elif defined(FAULT_dbeta_without_beta)
+  kernel.phases = 1U << NG_BACKWARD_INFERENCE;
+  kernel.required_roles[NG_BACKWARD_INFERENCE] = NG_ROLE_BIT(NG_DBETA) | NG_ROLE_BIT(NG_STAT);
+#elif defined(FAULT_from_output_without_stat)
+  claim.saved_use = NG_USE_FROM_OUTPUT;
+  kernel.claim = &claim;
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+  kernel.supported_roles[NG_BACKWARD_TRAINING] = NG_ROLE_BIT(NG_Y);
+#elif defined(FAULT_from_output_with_mean)
+  claim.saved_use = NG_USE_FROM_OUTPUT;
+  kernel.claim = &claim;
+  kernel.variant = NG_LAYER_NORM;
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+  kernel.required_roles[NG_BACKWARD_TRAINING] = NG_ROLE_BIT(NG_MEAN) | NG_ROLE_BIT(NG_STAT);
+#elif defined(FAULT_saved_use_unknown)
+  claim.saved_use = 5;
+  kernel.claim = &claim;
+#elif defined(FAULT_backward)
+  // Valid: the defaults of the backward phases.
+  kernel.variant = NG_BATCH_NORM;
+  kernel.phases = (1U << NG_BACKWARD_TRAINING) | (1U << NG_BACKWARD_INFERENCE);
+  kernel.in_place = NG_IN_PLACE_DX;
+#elif defined(FAULT_backward_from_output)
+  // Valid: the same, from y.
+  claim.saved_use = NG_USE_FROM_OUTPUT;
+  kernel.claim = &claim;
+  kernel.variant = NG_LAYER_NORM;
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+#elif defined(FAULT_backward_of_dy_alone)
+  // Valid: nothing beyond x, y, dy and dx.
+  kernel.variant = NG_LAYER_NORM;
+  kernel.phases = (1U << NG_FORWARD_TRAINING) | (1U << NG_BACKWARD_TRAINING);
+  kernel.supported_roles[NG_FORWARD_TRAINING] = NG_ROLE_BIT(NG_X);
+  kernel.required_roles[NG_BACKWARD_TRAINING] = NG_ROLE_BIT(NG_DY) | NG_ROLE_BIT(NG_DX);
 #elif defined(FAULT_ulp_not_finite)
   claim.rsqrt_ulp = NAN;
   kernel.claim = &claim;
