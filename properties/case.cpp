@@ -21,6 +21,17 @@ const Truth& Case::gradient(SavedUse use) const {
   return gradients_.emplace(use, backward_truth(problem_, inputs(), use)).first->second;
 }
 
+const Differences& Case::differences() const {
+  if (!differences_) differences_ = finite_differences(problem_, inputs());
+  return *differences_;
+}
+
+const Case& Case::derived(std::size_t which, const std::function<Case()>& make) const {
+  const auto known = derived_.find(which);
+  if (known != derived_.end()) return *known->second;
+  return *derived_.emplace(which, std::make_shared<const Case>(make())).first->second;
+}
+
 runner::Outcome Bench::run_one(const Problem& problem, const Inputs& inputs, runner::Filling filling) {
   const runner::Call call{kernel().index, problem, inputs, filling};
   return std::move(run({&call, 1}).front());

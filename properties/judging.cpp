@@ -98,8 +98,8 @@ std::string bound_in_words(const Case& c, const Claim& claim, std::size_t elemen
 
 namespace {
 
-// Widens the bounds of one use to those around the derivative, and takes the larger of both.
-void widen(Bounds& bounds, const Bounds& other, const Truth& function, const Truth& derivative) {
+// Bounds around the function that one use computes, as bounds around the derivative.
+Bounds around_derivative(Bounds bounds, const Truth& function, const Truth& derivative) {
   for (const Role role : gradient_roles) {
     auto& tolerance = bounds.tolerance[role];
     for (std::size_t i = 0; i < tolerance.size(); ++i) {
@@ -108,8 +108,18 @@ void widen(Bounds& bounds, const Bounds& other, const Truth& function, const Tru
       const double apart = f.finite() && d.finite() ? std::fabs((f.hi - d.hi) + (f.lo - d.lo)) + f.bound + d.bound
                            : distance(f.hi, d) == 0 ? 0
                                                     : infinity;
-      tolerance[i] = std::max(tolerance[i], (other.tolerance[role][i] + apart) * (1 + 0x1p-50));
+      tolerance[i] = (tolerance[i] + apart) * (1 + 0x1p-50);
     }
+  }
+  return bounds;
+}
+
+// Element by element the larger of two bounds.
+void widen(Bounds& bounds, const Bounds& other) {
+  for (const Role role : gradient_roles) {
+    auto& tolerance = bounds.tolerance[role];
+    for (std::size_t i = 0; i < tolerance.size(); ++i)
+      tolerance[i] = std::max(tolerance[i], other.tolerance[role][i]);
   }
   for (std::size_t q = 0; q < bounds.in_range.size(); ++q) bounds.in_range[q] = bounds.in_range[q] && other.in_range[q];
 }
@@ -131,8 +141,18 @@ Demand demand_of(const Case& c, const Subject& subject) {
   if (use == SavedUse::undeclared)
     for (const SavedUse other : {SavedUse::short_form, SavedUse::textbook}) {
       const Truth& function = c.gradient(other);
-      widen(demand.bounds, backward_bounds(problem, c.inputs(), function, other, claim), function, truth);
+      widen(demand.bounds,
+            around_derivative(backward_bounds(problem, c.inputs(), function, other, claim), function, truth));
     }
+  return demand;
+}
+
+Demand demand_around_derivative(const Case& c, const Subject& subject) {
+  Demand demand = demand_of(c, subject);
+  const Truth& derivative = c.gradient(SavedUse::recomputes);
+  if (demand.truth == &derivative) return demand;
+  demand.bounds = around_derivative(std::move(demand.bounds), *demand.truth, derivative);
+  demand.truth = &derivative;
   return demand;
 }
 

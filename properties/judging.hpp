@@ -28,6 +28,10 @@ struct Demand {
   Bounds bounds;
 };
 [[nodiscard]] Demand demand_of(const Case& c, const Subject& subject);
+// The same as a demand on the derivative of the forward (not from_output, which has no x to derive by): a kernel that
+// declares its use of handed statistics is within its bound of that function, and so within the bound plus
+// |function - derivative| of the derivative.
+[[nodiscard]] Demand demand_around_derivative(const Case& c, const Subject& subject);
 
 // Judges every element of `roles` within its bound, adding to `judgement`; the first violation in logical order stays.
 void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand, const Inputs& outputs,

@@ -19,6 +19,7 @@
 #include "reference/problem/claim.hpp"
 #include "reference/problem/problem.hpp"
 #include "reference/truth/backward.hpp"
+#include "reference/truth/finite_differences.hpp"
 #include "reference/truth/forward.hpp"
 
 namespace normgate {
@@ -39,6 +40,11 @@ class Case {
   // Of a backward phase: the gradients as that use of the handed statistics makes them. Uses that mean the same
   // function share one.
   [[nodiscard]] const Truth& gradient(SavedUse use) const;
+  // Their witness: the derivative by differences of the forward.
+  [[nodiscard]] const Differences& differences() const;
+  // A case that follows from this one (other upstream gradients, a part of the samples): made when it is first asked
+  // for, and shared as well. A property numbers its own.
+  [[nodiscard]] const Case& derived(std::size_t which, const std::function<Case()>& make) const;
 
  private:
   Problem problem_;
@@ -46,6 +52,8 @@ class Case {
   mutable std::optional<Inputs> inputs_;
   mutable std::optional<Truth> truth_;
   mutable std::map<SavedUse, Truth> gradients_;
+  mutable std::optional<Differences> differences_;
+  mutable std::map<std::size_t, std::shared_ptr<const Case>> derived_;
 };
 
 // One element that violates a demand, or a demand on the whole that was violated.
