@@ -30,10 +30,12 @@
 // off by less than 2^-10 of them, and 2^-256 (1 + 2^-10) + 2^-287 < 2^-255.
 #include "reference/truth/backward.hpp"
 
+#include <boost/multiprecision/eigen.hpp>
 #include <boost/multiprecision/gmp.hpp>
 
 #include "reference/truth/gradient-inl.h"
 #include "reference/truth/hundred_digits-inl.h"
+#include "reference/truth/parameters-inl.h"
 
 namespace normgate {
 namespace {
@@ -42,9 +44,10 @@ using namespace hundred_digits;
 
 class Backward {
  public:
-  Backward(const Problem& problem, const Inputs& inputs, SavedUse use)
+  Backward(const Problem& problem, const Inputs& inputs, SavedUse use, AllDigits* digits)
       : problem_(problem),
         inputs_(inputs),
+        digits_(digits),
         row_(row_of(problem.variant)),
         groups_(problem.shape, row_),
         n_(groups_.size()),
@@ -52,24 +55,33 @@ class Backward {
         handed_(problem.saved && (use == SavedUse::short_form || use == SavedUse::textbook)),
         textbook_(handed_ && row_.centred && use == SavedUse::textbook),
         eps_(problem.eps),
-        affine_(affine_of(problem, inputs)) {
-    const auto elements = static_cast<std::size_t>(element_count(problem.shape));
+        affine_(affine_of<T>(problem, inputs)),
+        gamma_magnitude_(magnitudes(affine_.gamma)) {
     const std::size_t channels = affine_.gamma.size();
     truth_.groups.resize(static_cast<std::size_t>(groups_.count()));
-    truth_.out[Role::dx].resize(elements);
     dgamma_.assign(problem.gamma ? channels : 0, T(0));
     dgamma_terms_.assign(dgamma_.size(), 0.0);
     dbeta_.assign(problem.beta ? channels : 0, T(0));
+    const auto allocate = [&](Role role, std::size_t size) {
+      truth_.out[role].resize(size);
+      if (digits_ != nullptr) (*digits_)[role].resize(size);
+    };
+    allocate(Role::dx, static_cast<std::size_t>(element_count(problem.shape)));
+    allocate(Role::dgamma, dgamma_.size());
+    allocate(Role::dbeta, dbeta_.size());
   }
 
+  Truth of_phase() { return problem_.phase == Phase::backward_training ? training() : inference(); }
+
+ private:
   Truth training() {
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
       if (problem_.from_output) {
-        leave_statistics(q, not_a_number(), not_a_number(), not_a_number());
+        leave_statistics(q, not_a_number<T>(), not_a_number<T>(), not_a_number<T>());
         if (n_ > 0) differentiate_output(q);
         continue;
       }
-      const auto own = own_statistics(problem_, inputs_[Role::x], groups_, q);
+      const auto own = own_statistics(problem_, values_of<T>(inputs_[Role::x], groups_, q));
       leave_statistics(q, own.mean, own.variance, own.rstd);
       if (n_ == 0) continue;
       if (handed_) {
@@ -89,7 +101,7 @@ class Backward {
 
   Truth inference() {
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
-      const auto given = given_statistics(problem_, inputs_, groups_, q);
+      const auto given = given_statistics<T>(problem_, inputs_, groups_, q);
       leave_statistics(q, given.mean, given.variance, given.rstd);
       const double rstd = magnitude(given.rstd);
       const double mean = magnitude(given.mean);
@@ -97,7 +109,8 @@ class Backward {
         const std::size_t c = channel(at);
         const float upstream = inputs_[Role::dy][static_cast<std::size_t>(i)];
         const T dy(upstream);
-        truth_.out[Role::dx][static_cast<std::size_t>(i)] = leave(weighted(dy, c) * given.rstd);
+        const T dx = weighted(dy, c) * given.rstd;
+        leave_gradient(Role::dx, static_cast<std::size_t>(i), dx, magnitude(dx));
         if (problem_.beta) dbeta_[c] += dy;
         if (!problem_.gamma) return;
         const float x = inputs_[Role::x][static_cast<std::size_t>(i)];
@@ -110,7 +123,6 @@ class Backward {
     return std::move(truth_);
   }
 
- private:
   struct Group {
     GradientScalars<T> scalars;
     T response;
@@ -145,7 +157,7 @@ class Backward {
 
   // From the mean and stat that the kernel was handed, taken for exact.
   void differentiate_handed(std::int64_t q) {
-    const auto handed = given_statistics(problem_, inputs_, groups_, q);
+    const auto handed = given_statistics<T>(problem_, inputs_, groups_, q);
     const Group group = answer_to(handed);
     differentiate(q, group, [&](Eigen::Index, std::int64_t i, std::size_t) {
       const T x(inputs_[Role::x][static_cast<std::size_t>(i)]);
@@ -155,7 +167,7 @@ class Backward {
 
   // From y, beta, gamma and stat: x^ = (y - beta) / gamma.
   void differentiate_output(std::int64_t q) {
-    const Group group = answer_to(given_statistics(problem_, inputs_, groups_, q));
+    const Group group = answer_to(given_statistics<T>(problem_, inputs_, groups_, q));
     differentiate(q, group, [&](Eigen::Index, std::int64_t i, std::size_t c) {
       T normalized(inputs_[Role::y][static_cast<std::size_t>(i)]);
       if (problem_.beta) normalized -= affine_.beta[c];
@@ -206,7 +218,7 @@ class Backward {
       sum_of_products += product;
       if (row_.centred) sum_of_g += g[p];
       if (textbook_) sum_of_normalized += normalized[p];
-      const double modulus_of_g = affine_.gamma_magnitude[c] * dy_modulus;
+      const double modulus_of_g = gamma_magnitude_[c] * dy_modulus;
       terms_of_g += modulus_of_g;
       terms_of_products += modulus_of_g * x_modulus;
       g_modulus[static_cast<std::size_t>(p)] = modulus_of_g;
@@ -228,7 +240,7 @@ class Backward {
       const auto at = static_cast<std::size_t>(p);
       const double terms = rstd * (g_modulus[at] + mean_of_g) + pull * (normalized_modulus[at] + mean_modulus);
       if (textbook_) normalized[p] -= mean_of_normalized;
-      truth_.out[Role::dx][static_cast<std::size_t>(i)] = leave(input_gradient(g[p], normalized[p], scalars), terms);
+      leave_gradient(Role::dx, static_cast<std::size_t>(i), input_gradient(g[p], normalized[p], scalars), terms);
       ++p;
     });
   }
@@ -237,15 +249,22 @@ class Backward {
     const bool accumulates = problem_.convention.gradients == Gradients::accumulate;
     for (std::size_t c = 0; c < dgamma_.size(); ++c) {
       const float old = accumulates ? inputs_[Role::dgamma][c] : 0.0F;
-      truth_.out[Role::dgamma].push_back(leave(dgamma_[c] + T(old), dgamma_terms_[c] + modulus(old)));
+      leave_gradient(Role::dgamma, c, dgamma_[c] + T(old), dgamma_terms_[c] + modulus(old));
     }
-    for (std::size_t c = 0; c < dbeta_.size(); ++c)
-      truth_.out[Role::dbeta].push_back(
-          leave(accumulates ? T(dbeta_[c] + T(inputs_[Role::dbeta][c])) : dbeta_[c], 0.0));
+    for (std::size_t c = 0; c < dbeta_.size(); ++c) {
+      const float old = accumulates ? inputs_[Role::dbeta][c] : 0.0F;
+      leave_gradient(Role::dbeta, c, dbeta_[c] + T(old), 0.0);
+    }
+  }
+
+  void leave_gradient(Role role, std::size_t at, const T& value, double terms) {
+    truth_.out[role][at] = leave(value, terms);
+    if (digits_ != nullptr) (*digits_)[role][at] = value;
   }
 
   const Problem& problem_;
   const Inputs& inputs_;
+  AllDigits* digits_;
   const VariantRow& row_;
   Groups groups_;
   std::int64_t n_;
@@ -253,7 +272,8 @@ class Backward {
   bool handed_;    // the statistics are those that the kernel was handed, not those of x
   bool textbook_;  // and mean(x^) counts, which is 0 otherwise
   T eps_;
-  Affine affine_;
+  Affine<T> affine_;
+  std::vector<double> gamma_magnitude_;
   std::vector<T> dgamma_;
   std::vector<double> dgamma_terms_;
   std::vector<T> dbeta_;
@@ -263,8 +283,13 @@ class Backward {
 }  // namespace
 
 Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {
-  Backward backward(problem, inputs, use);
-  return problem.phase == Phase::backward_training ? backward.training() : backward.inference();
+  return Backward(problem, inputs, use, nullptr).of_phase();
+}
+
+hundred_digits::AllDigits hundred_digits::backward_digits(const Problem& problem, const Inputs& inputs, SavedUse use) {
+  AllDigits digits;
+  Backward(problem, inputs, use, &digits).of_phase();
+  return digits;
 }
 
 }  // namespace normgate

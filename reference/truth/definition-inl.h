@@ -56,7 +56,7 @@ GroupStatistics<T> statistics_of(const Values<T>& x, bool centred_row, const T& 
   if (centred_row) {
     const T sum = x.sum();
     result.mean = sum / T(n);
-    result.centred = (x * T(n) - sum) / T(n);
+    result.centred = x.unaryExpr([&](const T& value) { return T((value * n - sum) / n); });
   } else {
     result.centred = x;
   }

@@ -1,5 +1,4 @@
-// The witness of the gradients: differences of the forward definition, at 100 digits. Shares no code with the closed
-// form.
+// The witness of the gradients: differences of the forward definition, at 160 digits. Knows no formula of a derivative.
 #pragma once
 
 #include "reference/problem/data.hpp"
@@ -11,12 +10,18 @@ namespace normgate {
 enum class DifferenceOrder : std::int32_t { second = 2, fourth = 4 };
 
 struct Differences {
-  PerRole<std::vector<Exact>> out;  // dx, dgamma, dbeta as in backward_truth; `bound` is 10^-50 of the row scale
-  std::vector<bool> kink;           // by group: the forward has no derivative there, dx is not to be compared
+  // dx, dgamma, dbeta as in backward_truth; `bound` is 10^-50 of the row scale (plus what rounding to hi + lo takes),
+  // and for dx 1000 t^order of it besides where the step t = 10^step_exponent is that large. The scale of dx is r
+  // (max|g| + max|x^| |mean(g x^)|).
+  PerRole<std::vector<Exact>> out;
+  // By group: the forward has no derivative there (v = 0 with eps outside the root or 0, v = eps as a floor, or the
+  // floor between the steps); dx is not to be compared.
+  std::vector<bool> kink;
 };
 
 // `problem` is of a backward phase, with x among its inputs (not from_output) and finite inputs; groups of at most 64
-// elements are what it is for (its cost is quadratic). The step is 10^step_exponent times the deviation sqrt(v + eps).
+// elements are what it is for (its cost is quadratic). The step is 10^step_exponent times the deviation: D, or sqrt(v)
+// for eps outside the root, whose kink at v = 0 must stay far.
 [[nodiscard]] Differences finite_differences(const Problem& problem, const Inputs& inputs,
                                              DifferenceOrder order = DifferenceOrder::fourth, int step_exponent = -25);
 

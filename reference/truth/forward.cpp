@@ -22,7 +22,10 @@
 // leave() uses 2^-105 |hi| + 2^-255 terms + 2^-1073, which covers all of them; an exact 0 without terms has no error.
 #include "reference/truth/forward.hpp"
 
+#include <boost/multiprecision/eigen.hpp>
+
 #include "reference/truth/hundred_digits-inl.h"
+#include "reference/truth/parameters-inl.h"
 #include "reference/truth/running.hpp"
 
 namespace normgate {
@@ -39,12 +42,14 @@ class Forward {
         row_(row_of(problem.variant)),
         groups_(problem.shape, row_),
         momentum_(problem.momentum),
-        affine_(affine_of(problem, inputs)) {}
+        affine_(affine_of<T>(problem, inputs)),
+        gamma_magnitude_(magnitudes(affine_.gamma)),
+        beta_magnitude_(magnitudes(affine_.beta)) {}
 
   Truth training() {
     allocate();
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
-      const auto group = own_statistics(problem_, inputs_[Role::x], groups_, q);
+      const auto group = own_statistics(problem_, values_of<T>(inputs_[Role::x], groups_, q));
       leave_statistics(q, group.mean, group.variance, group.rstd);
       if (problem_.running) take_in(q, group);
       if (wanted_ == Wanted::statistics) continue;
@@ -59,7 +64,7 @@ class Forward {
   Truth inference() {
     allocate();
     for (std::int64_t q = 0; q < groups_.count(); ++q) {
-      const auto given = given_statistics(problem_, inputs_, groups_, q);
+      const auto given = given_statistics<T>(problem_, inputs_, groups_, q);
       leave_statistics(q, given.mean, given.variance, given.rstd);
       if (wanted_ == Wanted::statistics) continue;
       groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
@@ -104,8 +109,8 @@ class Forward {
     const auto c = static_cast<std::size_t>(dense_index(problem_.shape, row_.affine, at));
     const T y = affine(centred, rstd, affine_.gamma[c], affine_.beta[c]);
     // |P| + |beta| <= |y| + 2 |beta|, and an addition of magnitudes in double is far cheaper than P at 100 digits.
-    const double terms = 2 * (std::fabs(static_cast<double>(y)) + affine_.beta_magnitude[c]) +
-                         (centred_terms > 0 ? affine_.gamma_magnitude[c] * centred_terms * magnitude(rstd) : 0.0);
+    const double terms = 2 * (std::fabs(static_cast<double>(y)) + beta_magnitude_[c]) +
+                         (centred_terms > 0 ? gamma_magnitude_[c] * centred_terms * magnitude(rstd) : 0.0);
     truth_.out[Role::y][static_cast<std::size_t>(i)] = leave(y, terms);
   }
 
@@ -154,7 +159,9 @@ class Forward {
   const VariantRow& row_;
   Groups groups_;
   T momentum_;
-  Affine affine_;
+  Affine<T> affine_;
+  std::vector<double> gamma_magnitude_;
+  std::vector<double> beta_magnitude_;
   std::vector<T> batch_mean_;
   std::vector<T> batch_variance_;
   std::vector<double> batch_mean_terms_;

@@ -1,19 +1,15 @@
-// What the phases share that are evaluated at 100 digits: the scalar type, how a value leaves, the affine parameters
-// and the statistics that a phase is given. To be included by .cpp files of reference/truth only.
+// The scalar type of the phases' truths, how a value leaves them, and the values before they leave. To be included by
+// .cpp files of reference/truth, and by tests that compare more digits than an Exact holds.
 //
 // T has a precision of p = 334 bits and an exponent range that nothing here leaves; w = 2^-p is its unit roundoff.
 // Inputs are float32 (multiples of 2^-149 below 2^128); eps is 0 or a double in [2^-126, 2^126], a multiple of 2^-178.
 #pragma once
 
-#include <boost/multiprecision/eigen.hpp>
 #include <boost/multiprecision/mpfr.hpp>
-#include <limits>
 #include <vector>
 
-#include "reference/problem/data.hpp"
-#include "reference/problem/groups.hpp"
-#include "reference/truth/definition-inl.h"
-#include "reference/truth/forward.hpp"
+#include "reference/truth/backward.hpp"
+#include "reference/truth/finite_differences.hpp"
 
 namespace normgate::hundred_digits {
 
@@ -34,87 +30,15 @@ inline Exact leave(const T& v, double terms) {
 inline Exact leave(const T& v) { return leave(v, std::fabs(static_cast<double>(v))); }
 
 inline double magnitude(const T& v) { return std::fabs(static_cast<double>(v)); }
-
-inline T not_a_number() { return T(std::numeric_limits<double>::quiet_NaN()); }
-
-// gamma as it is used (w or 1 + w; 1 where absent) and beta (0 where absent or not read), by channel; and their moduli.
-struct Affine {
-  std::vector<T> gamma;
-  std::vector<T> beta;
-  std::vector<double> gamma_magnitude;
-  std::vector<double> beta_magnitude;
-};
-
-inline Affine affine_of(const Problem& problem, const Inputs& inputs) {
-  const VariantRow& row = row_of(problem.variant);
-  const auto channels = static_cast<std::size_t>(element_count(restricted(problem.shape, row.affine)));
-  const bool beta = use_of(problem, Role::beta).read;
-  Affine affine;
-  affine.gamma.assign(channels, T(1));
-  affine.beta.assign(channels, T(0));
-  for (std::size_t c = 0; c < channels; ++c) {
-    if (problem.gamma) {
-      affine.gamma[c] = T(inputs[Role::gamma][c]);
-      if (problem.convention.gamma == GammaOffset::plus_one) affine.gamma[c] += T(1);
-    }
-    if (beta) affine.beta[c] = T(inputs[Role::beta][c]);
-    affine.gamma_magnitude.push_back(magnitude(affine.gamma[c]));
-    affine.beta_magnitude.push_back(magnitude(affine.beta[c]));
-  }
-  return affine;
-}
-
-// x of group q, in the order of Groups::for_each.
-inline Values<T> values_of(const std::vector<float>& x, const Groups& groups, std::int64_t q) {
-  Values<T> values(groups.size());
-  Eigen::Index p = 0;
-  groups.for_each(q, [&](std::int64_t i, const Shape&) { values[p++] = T(x[static_cast<std::size_t>(i)]); });
-  return values;
-}
-
-// The statistics of x in group q; those of an empty group are NaN.
-inline GroupStatistics<T> own_statistics(const Problem& problem, const std::vector<float>& x, const Groups& groups,
-                                         std::int64_t q) {
-  if (groups.size() == 0) {
-    GroupStatistics<T> empty;
-    empty.mean = empty.variance = empty.rstd = not_a_number();
-    return empty;
-  }
-  return statistics_of(values_of(x, groups, q), row_of(problem.variant).centred, T(problem.eps), problem.convention);
-}
-
-// The statistics that group q is given or handed; a variance that is not given is NaN, a mean that the row lacks 0.
-inline GroupStatistics<T> given_statistics(const Problem& problem, const Inputs& inputs, const Groups& groups,
-                                           std::int64_t q) {
-  const VariantRow& row = row_of(problem.variant);
-  const Convention& convention = problem.convention;
-  const T eps(problem.eps);
-  GroupStatistics<T> result;
-  if (problem.given == Given::running) {
-    const auto c = static_cast<std::size_t>(dense_index(problem.shape, row.running, groups.origin(q)));
-    T weight(1);
-    const bool accumulated = convention.momentum == MomentumForm::accumulated_weight;
-    if (accumulated) weight = T(inputs[Role::running_weight][0]);
-    if (accumulated && weight == 0) {
-      result.mean = result.variance = T(0);  // Caffe: nothing accumulated yet counts as statistics of 0
-    } else {
-      result.mean = T(inputs[Role::running_mean][c]) / weight;
-      result.variance = T(inputs[Role::running_var][c]) / weight;
-    }
-    result.rstd = reciprocal_deviation(result.variance, eps, convention.eps);
-    return result;
-  }
-  const auto at = static_cast<std::size_t>(q);
-  if (row.centred && !problem.from_output) result.mean = T(inputs[Role::mean][at]);
-  const T stat(inputs[Role::stat][at]);
-  if (convention.saved == SavedStatistic::rstd) {
-    result.variance = not_a_number();
-    result.rstd = stat;
-  } else {
-    result.variance = stat;
-    result.rstd = reciprocal_deviation(stat, eps, convention.eps);
-  }
+inline std::vector<double> magnitudes(const std::vector<T>& values) {
+  std::vector<double> result;
+  for (const T& value : values) result.push_back(magnitude(value));
   return result;
 }
+
+// dx, dgamma and dbeta with all digits: what backward_truth() and finite_differences() round.
+using AllDigits = PerRole<std::vector<T>>;
+AllDigits backward_digits(const Problem& problem, const Inputs& inputs, SavedUse use);
+AllDigits difference_digits(const Problem& problem, const Inputs& inputs, DifferenceOrder order, int step_exponent);
 
 }  // namespace normgate::hundred_digits
