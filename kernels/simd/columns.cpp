@@ -116,6 +116,145 @@ void columns_normalize(const Job& job, const Pointers& first, std::int64_t width
     }
 }
 
+// The sums of one channel per column.
+HWY_INLINE void add_pair(const float* x, const float* dy, std::int64_t width, const double* mean, const double* rstd,
+                         double* HWY_RESTRICT plain, double* HWY_RESTRICT product) {
+  std::int64_t c = 0;
+  for (; c + lanes <= width; c += lanes) {
+    const Vector d = hn::Sub(load(x + c), hn::Load(Doubles(), mean + c));
+    const Vector term = load(dy + c);
+    const Vector scaled = hn::Mul(term, hn::Mul(d, hn::Load(Doubles(), rstd + c)));
+    hn::Store(hn::Add(hn::Load(Doubles(), plain + c), term), Doubles(), plain + c);
+    hn::Store(hn::Add(hn::Load(Doubles(), product + c), scaled), Doubles(), product + c);
+  }
+  for (; c < width; ++c) {
+    const auto term = static_cast<double>(dy[c]);
+    plain[c] += term;
+    product[c] += term * ((static_cast<double>(x[c]) - mean[c]) * rstd[c]);
+  }
+}
+
+// The same times gamma, with the terms left in `terms` and `scaled`.
+HWY_INLINE void add_pair_of_channel(const float* x, const float* dy, double gamma, std::int64_t width,
+                                    const double* mean, const double* rstd, double* HWY_RESTRICT plain,
+                                    double* HWY_RESTRICT product, double* HWY_RESTRICT terms,
+                                    double* HWY_RESTRICT scaled) {
+  const Vector weight = hn::Set(Doubles(), gamma);
+  std::int64_t c = 0;
+  for (; c + lanes <= width; c += lanes) {
+    const Vector d = hn::Sub(load(x + c), hn::Load(Doubles(), mean + c));
+    const Vector term = load(dy + c);
+    const Vector by_normalized = hn::Mul(term, hn::Mul(d, hn::Load(Doubles(), rstd + c)));
+    hn::Store(term, Doubles(), terms + c);
+    hn::Store(by_normalized, Doubles(), scaled + c);
+    hn::Store(hn::Add(hn::Load(Doubles(), plain + c), hn::Mul(term, weight)), Doubles(), plain + c);
+    hn::Store(hn::Add(hn::Load(Doubles(), product + c), hn::Mul(by_normalized, weight)), Doubles(), product + c);
+  }
+  for (; c < width; ++c) {
+    terms[c] = static_cast<double>(dy[c]);
+    scaled[c] = terms[c] * ((static_cast<double>(x[c]) - mean[c]) * rstd[c]);
+    plain[c] += terms[c] * gamma;
+    product[c] += scaled[c] * gamma;
+  }
+}
+
+// Adds the columns of each row in order to the row's sum. A row is a chain of additions that wait for each other; eight
+// chains at a time keep the adders busy.
+constexpr std::int64_t chains = 8;
+HWY_INLINE void add_rows(const double (*row)[widest], std::int64_t rows, std::int64_t width, double* HWY_RESTRICT sum) {
+  if (rows < chains) {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < width; ++c) sum[r] += row[r][c];
+    return;
+  }
+  double chain[chains];
+  for (std::int64_t r = 0; r < chains; ++r) chain[r] = sum[r];
+  for (std::int64_t c = 0; c < width; ++c)
+    for (std::int64_t r = 0; r < chains; ++r) chain[r] += row[r][c];
+  for (std::int64_t r = 0; r < chains; ++r) sum[r] = chain[r];
+}
+
+void columns_sums(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd,
+                  const GradientSums& sums) {
+  const Axis& outer = job.reduced[0];
+  const Axis& inner = job.reduced[1];
+  Sums plain(width);
+  Sums product(width);
+  HWY_ALIGN double terms[chains][widest];
+  HWY_ALIGN double scaled[chains][widest];
+  std::int64_t held = 0;  // rows of `terms` and `scaled`
+  const auto add_held = [&](std::int64_t next) HWY_ATTR {
+    if (sums.dgamma != nullptr) {
+      add_rows(scaled, held, width, sums.dgamma + first.channel + next - held);
+      add_rows(terms, held, width, sums.dbeta + first.channel + next - held);
+    }
+    held = 0;
+  };
+  std::int64_t element = 0;
+  for (std::int64_t o = 0; o < outer.extent; ++o)
+    for (std::int64_t i = 0; i < inner.extent; ++i, ++element) {
+      const Pointers p = first.moved(outer, o).moved(inner, i);
+      double* plain_lane = plain.lane[element % sum_lanes];
+      double* product_lane = product.lane[element % sum_lanes];
+      if (job.channels == Channels::one) {
+        add_pair(p.at[X], p.at[DY], width, mean, rstd, plain_lane, product_lane);
+        continue;
+      }
+      const double gamma = p.at[GAMMA] != nullptr ? static_cast<double>(*p.at[GAMMA]) + job.gamma_offset : 1;
+      add_pair_of_channel(p.at[X], p.at[DY], gamma, width, mean, rstd, plain_lane, product_lane, terms[held],
+                          scaled[held]);
+      if (++held == chains) add_held(element + 1);
+    }
+  if (held > 0) add_held(element);
+  plain.total(width, sums.g);
+  product.total(width, sums.products);
+}
+
+HWY_INLINE void gradients_row(const float* x, const float* dy, float* dx, std::int64_t width,
+                              const GradientScalars& scalars, const double* gamma) {
+  std::int64_t c = 0;
+  if (scalars.slope == nullptr) {
+    for (; c + lanes <= width; c += lanes) {
+      const Vector g = hn::Mul(load(dy + c), hn::Load(Doubles(), gamma + c));
+      store(hn::Mul(g, hn::Load(Doubles(), scalars.rstd + c)), dx + c);
+    }
+    for (; c < width; ++c) dx[c] = static_cast<float>(static_cast<double>(dy[c]) * gamma[c] * scalars.rstd[c]);
+    return;
+  }
+  for (; c + lanes <= width; c += lanes) {
+    const Vector g = hn::Mul(load(dy + c), hn::Load(Doubles(), gamma + c));
+    const Vector direct =
+        hn::Mul(hn::Sub(g, hn::Load(Doubles(), scalars.shift + c)), hn::Load(Doubles(), scalars.rstd + c));
+    const Vector d = hn::Sub(load(x + c), hn::Load(Doubles(), scalars.mean + c));
+    store(hn::Sub(direct, hn::Mul(d, hn::Load(Doubles(), scalars.slope + c))), dx + c);
+  }
+  for (; c < width; ++c) {
+    const double g = static_cast<double>(dy[c]) * gamma[c];
+    const double d = static_cast<double>(x[c]) - scalars.mean[c];
+    dx[c] = static_cast<float>((g - scalars.shift[c]) * scalars.rstd[c] - d * scalars.slope[c]);
+  }
+}
+
+void columns_gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
+  const Axis& outer = job.reduced[0];
+  const Axis& inner = job.reduced[1];
+  HWY_ALIGN double gamma[widest];
+  const auto read_gamma = [&](const Pointers& p) HWY_ATTR {
+    for (std::int64_t c = 0; c < width; ++c)
+      gamma[c] = p.at[GAMMA] == nullptr
+                     ? 1
+                     : static_cast<double>(p.at[GAMMA][c * job.across.stride[GAMMA]]) + job.gamma_offset;
+  };
+  read_gamma(first);
+  const bool along = first.at[GAMMA] != nullptr && job.channels == Channels::per_element;
+  for (std::int64_t o = 0; o < outer.extent; ++o)
+    for (std::int64_t i = 0; i < inner.extent; ++i) {
+      const Pointers p = first.moved(outer, o).moved(inner, i);
+      if (along) read_gamma(p);
+      gradients_row(p.at[X], p.at[DY], p.at[DX], width, scalars, gamma);
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace normgate::simd
 HWY_AFTER_NAMESPACE();
@@ -125,6 +264,8 @@ namespace normgate::simd {
 
 HWY_EXPORT(columns_moments);
 HWY_EXPORT(columns_normalize);
+HWY_EXPORT(columns_sums);
+HWY_EXPORT(columns_gradients);
 
 namespace {
 
@@ -135,11 +276,26 @@ void moments(const Job& job, const Pointers& first, std::int64_t width, double* 
 void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
   NORMGATE_DISPATCH(columns_normalize)(job, first, width, mean, rstd);
 }
+// Channels that change along both axes are left to others.
+bool fits_backward(const Job& job) {
+  const Axis& across = job.across;
+  const bool alike = job.channels == Channels::one || (job.channels == Channels::per_element && across.channel == 0);
+  return alike && across.extent > 1 && across.contiguous(X) && across.contiguous(DY) && across.contiguous(DX);
+}
+void sums(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd,
+          const GradientSums& sums) {
+  NORMGATE_DISPATCH(columns_sums)(job, first, width, mean, rstd, sums);
+}
+void gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
+  NORMGATE_DISPATCH(columns_gradients)(job, first, width, scalars);
+}
 
 }  // namespace
 
 // Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
-const Pattern columns{fits, widest, moments, normalize, promises_of_the_order};
+// Backward: handed statistics in the short form, the same sums, over groups sequential; dx, dgamma and dbeta rounded
+// once.
+const Pattern columns{fits, widest, moments, normalize, fits_backward, sums, gradients, promises_of_the_order};
 
 }  // namespace normgate::simd
 #endif

@@ -37,6 +37,12 @@ HWY_INLINE void store(Vector value, float* y) {
 #endif
 }
 
+HWY_INLINE double total(double* lane) {
+  for (std::int64_t half = sum_lanes / 2; half > 0; half /= 2)
+    for (std::int64_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+  return lane[0];
+}
+
 // Partial sums of one group. Of the calls for a group, only the last may have a count that is no multiple of 16.
 struct Sum {
   HWY_ALIGN double lane[sum_lanes] = {};
@@ -67,12 +73,6 @@ struct Sum {
       const double d = static_cast<double>(x[i + j]) - mean;
       lane[j] += d * d;
     }
-  }
-
-  HWY_INLINE double total() {
-    for (std::int64_t half = sum_lanes / 2; half > 0; half /= 2)
-      for (std::int64_t i = 0; i < half; ++i) lane[i] += lane[i + half];
-    return lane[0];
   }
 };
 

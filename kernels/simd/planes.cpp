@@ -9,7 +9,7 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/planes.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h
-#include "kernels/simd/lanes-inl.h"
+#include "kernels/simd/gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace normgate::simd {
@@ -62,11 +62,11 @@ void planes_moments(const Job& job, const Pointers& first, std::int64_t, double*
   if (job.centred) {
     Sum sum;
     for_each_piece(job, first.at[X], Add{sum});
-    *mean = sum.total() / static_cast<double>(job.size);
+    *mean = total(sum.lane) / static_cast<double>(job.size);
   }
   Sum sum;
   for_each_piece(job, first.at[X], AddSquares{sum, *mean});
-  *squares = sum.total();
+  *squares = total(sum.lane);
 }
 
 // Worst row error found: 0.513 ulp, where the mean is 2^24 times as large as the differences and needs rounding in
@@ -82,6 +82,19 @@ void planes_normalize(const Job& job, const Pointers& first, std::int64_t, const
   }
 }
 
+void planes_sums(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd,
+                 const GradientSums& sums) {
+  sums_of_group<true>(job, first, *mean, *rstd, sums);
+}
+
+void planes_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
+  const Axis& run = job.reduced[1];
+  for (std::int64_t o = 0; o < job.reduced[0].extent; ++o) {
+    const Pointers p = first.moved(job.reduced[0], o);
+    gradients_of_run(p.at[X], p.at[DY], p.at[DX], run.extent, scalars, gamma_along(job, p, run));
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace normgate::simd
 HWY_AFTER_NAMESPACE();
@@ -91,6 +104,8 @@ namespace normgate::simd {
 
 HWY_EXPORT(planes_moments);
 HWY_EXPORT(planes_normalize);
+HWY_EXPORT(planes_sums);
+HWY_EXPORT(planes_gradients);
 
 namespace {
 
@@ -104,11 +119,21 @@ void moments(const Job& job, const Pointers& first, std::int64_t width, double* 
 void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
   NORMGATE_DISPATCH(planes_normalize)(job, first, width, mean, rstd);
 }
+bool fits_backward(const Job& job) { return runs_backward(job); }
+void sums(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd,
+          const GradientSums& sums) {
+  NORMGATE_DISPATCH(planes_sums)(job, first, width, mean, rstd, sums);
+}
+void gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
+  NORMGATE_DISPATCH(planes_gradients)(job, first, width, scalars);
+}
 
 }  // namespace
 
 // Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
-const Pattern planes{fits, 1, moments, normalize, promises_of_the_order};
+// Backward: handed statistics in the short form, the same sums, over groups sequential; dx, dgamma and dbeta rounded
+// once.
+const Pattern planes{fits, 1, moments, normalize, fits_backward, sums, gradients, promises_of_the_order};
 
 }  // namespace normgate::simd
 #endif

@@ -7,7 +7,7 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/rows.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h
-#include "kernels/simd/lanes-inl.h"
+#include "kernels/simd/gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace normgate::simd {
@@ -19,11 +19,11 @@ void rows_moments(const Job& job, const Pointers& first, std::int64_t, double* m
   if (job.centred) {
     Sum sum;
     sum.add(x, job.size);
-    *mean = sum.total() / static_cast<double>(job.size);
+    *mean = total(sum.lane) / static_cast<double>(job.size);
   }
   Sum sum;
   sum.add_squares(x, job.size, *mean);
-  *squares = sum.total();
+  *squares = total(sum.lane);
 }
 
 // Worst row error found: 0.522 ulp, where the mean is 2^24 times as large as the differences and needs rounding in
@@ -35,6 +35,16 @@ void rows_normalize(const Job& job, const Pointers& first, std::int64_t, const d
   normalize_run(first.at[X], first.at[Y], job.size, *mean, *rstd, gamma_along(job, first, run), beta_along(first, run));
 }
 
+void rows_sums(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd,
+               const GradientSums& sums) {
+  sums_of_group<true>(job, first, *mean, *rstd, sums);
+}
+
+void rows_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
+  const Along gamma = gamma_along(job, first, job.reduced[1]);
+  gradients_of_run(first.at[X], first.at[DY], first.at[DX], job.size, scalars, gamma);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace normgate::simd
 HWY_AFTER_NAMESPACE();
@@ -44,6 +54,8 @@ namespace normgate::simd {
 
 HWY_EXPORT(rows_moments);
 HWY_EXPORT(rows_normalize);
+HWY_EXPORT(rows_sums);
+HWY_EXPORT(rows_gradients);
 
 namespace {
 
@@ -58,11 +70,21 @@ void moments(const Job& job, const Pointers& first, std::int64_t width, double* 
 void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
   NORMGATE_DISPATCH(rows_normalize)(job, first, width, mean, rstd);
 }
+bool fits_backward(const Job& job) { return job.reduced[0].extent == 1 && runs_backward(job); }
+void sums(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd,
+          const GradientSums& sums) {
+  NORMGATE_DISPATCH(rows_sums)(job, first, width, mean, rstd, sums);
+}
+void gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
+  NORMGATE_DISPATCH(rows_gradients)(job, first, width, scalars);
+}
 
 }  // namespace
 
 // Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
-const Pattern rows{fits, 1, moments, normalize, promises_of_the_order};
+// Backward: handed statistics in the short form, the same sums, over groups sequential; dx, dgamma and dbeta rounded
+// once.
+const Pattern rows{fits, 1, moments, normalize, fits_backward, sums, gradients, promises_of_the_order};
 
 }  // namespace normgate::simd
 #endif

@@ -6,7 +6,7 @@
 #define HWY_TARGET_INCLUDE "kernels/simd/strided.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h
-#include "kernels/simd/lanes-inl.h"
+#include "kernels/simd/gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace normgate::simd {
@@ -34,7 +34,7 @@ HWY_INLINE double strided_sum(const Job& job, const float* x, bool squares, doub
       if (filled == room) take();
     }
   if (filled > 0) take();
-  return sum.total();
+  return total(sum.lane);
 }
 
 void strided_moments(const Job& job, const Pointers& first, std::int64_t, double* mean, double* squares) {
@@ -78,6 +78,34 @@ void strided_normalize(const Job& job, const Pointers& first, std::int64_t, cons
     }
 }
 
+void strided_sums(const Job& job, const Pointers& first, std::int64_t, const double* mean, const double* rstd,
+                  const GradientSums& sums) {
+  sums_of_group<false>(job, first, *mean, *rstd, sums);
+}
+
+void strided_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
+  const Axis& outer = job.reduced[0];
+  const Axis& inner = job.reduced[1];
+  float x[room];
+  float dy[room];
+  float dx[room];
+  float gamma[room];
+  for (std::int64_t o = 0; o < outer.extent; ++o)
+    for (std::int64_t i = 0; i < inner.extent; i += room) {
+      const Pointers p = first.moved(outer, o).moved(inner, i);
+      const std::int64_t count = HWY_MIN(room, inner.extent - i);
+      gather(p.at[X], inner.stride[X], count, x);
+      gather(p.at[DY], inner.stride[DY], count, dy);
+      Along along_gamma = gamma_along(job, p, inner);
+      if (p.at[GAMMA] != nullptr && !inner.contiguous_or_fixed(GAMMA)) {
+        gather(p.at[GAMMA], inner.stride[GAMMA], count, gamma);
+        along_gamma = {gamma, job.gamma_offset, 0};
+      }
+      gradients_of_run(x, dy, dx, count, scalars, along_gamma);
+      for (std::int64_t j = 0; j < count; ++j) p.at[DX][j * inner.stride[DX]] = dx[j];
+    }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace normgate::simd
 HWY_AFTER_NAMESPACE();
@@ -87,6 +115,8 @@ namespace normgate::simd {
 
 HWY_EXPORT(strided_moments);
 HWY_EXPORT(strided_normalize);
+HWY_EXPORT(strided_sums);
+HWY_EXPORT(strided_gradients);
 
 namespace {
 
@@ -97,11 +127,21 @@ void moments(const Job& job, const Pointers& first, std::int64_t width, double* 
 void normalize(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd) {
   NORMGATE_DISPATCH(strided_normalize)(job, first, width, mean, rstd);
 }
+bool fits_backward(const Job&) { return true; }
+void sums(const Job& job, const Pointers& first, std::int64_t width, const double* mean, const double* rstd,
+          const GradientSums& sums) {
+  NORMGATE_DISPATCH(strided_sums)(job, first, width, mean, rstd, sums);
+}
+void gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
+  NORMGATE_DISPATCH(strided_gradients)(job, first, width, scalars);
+}
 
 }  // namespace
 
 // Claim: two passes in double, 16 interleaved sums, centred, 1/sqrt by square root and division; y rounded once.
-const Pattern strided{fits, 1, moments, normalize, promises_of_the_order};
+// Backward: handed statistics in the short form, the same sums, over groups sequential; dx, dgamma and dbeta rounded
+// once.
+const Pattern strided{fits, 1, moments, normalize, fits_backward, sums, gradients, promises_of_the_order};
 
 }  // namespace normgate::simd
 #endif
