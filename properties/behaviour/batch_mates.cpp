@@ -1,6 +1,6 @@
 // In inference, a sample does not depend on its batch mates: its statistics are given. One sample is kept, the others
-// get other data; the kept sample's y has the same bits iff the kernel promises row_independent, else it differs by at
-// most the sum of both bounds. Precondition: inference, at least two samples.
+// get other data; the kept sample's y, or its dx, has the same bits iff the kernel promises row_independent, else it
+// differs by at most the sum of both bounds. Precondition: inference, at least two samples.
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -8,7 +8,10 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject& subject) { return is_primary(subject) && subject.phase == Phase::forward_inference; }
+bool applies(const Subject& subject) { return is_primary(subject) && !is_training(subject.phase); }
+
+// What is compared.
+Role output_of(const Problem& problem) { return is_backward(problem.phase) ? Role::dx : Role::y; }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "batch_mates");
@@ -22,6 +25,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     p.shape[0] = samples;
     p.kappa = i % 2 == 0 ? 1 : 10;
     p.given = i % 3 == 0 ? Given::saved : Given::running;
+    if (i % 2 == 1) p.cotangent = Cotangent::mixed;
     planner.add(p);
     ++i;
   }
@@ -38,8 +42,9 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   if (c.problem().shape[0] > 0) {
     const std::size_t sample = inputs[Role::x].size() / static_cast<std::size_t>(c.problem().shape[0]);
     const std::size_t kept = kept_sample(c.problem());
-    for (std::size_t i = 0; i < inputs[Role::x].size(); ++i)
-      if (sample == 0 || i / sample != kept) inputs[Role::x][i] = 64.0F * others[Role::x][i];
+    for (const Role role : {Role::x, Role::dy})
+      for (std::size_t i = 0; i < inputs[role].size(); ++i)
+        if (sample == 0 || i / sample != kept) inputs[role][i] = 64.0F * others[role][i];
   }
   return {call_of(c.problem(), c.inputs(), subject), call_of(c.problem(), inputs, subject)};
 }
@@ -51,14 +56,14 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     return judgement;
   }
   const auto& claim = subject.kernel.claim;
-  std::optional<Bounds> bounds;
-  if (!claim.row_independent) bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
+  std::optional<Demand> demand;
+  if (!claim.row_independent) demand = demand_of(c, subject);
+  const Role role = output_of(c.problem());
   Inputs only_kept = outcomes[0].outputs;
-  const std::size_t sample = only_kept[Role::y].size() / static_cast<std::size_t>(c.problem().shape[0]);
+  const std::size_t sample = only_kept[role].size() / static_cast<std::size_t>(c.problem().shape[0]);
   const std::size_t first = kept_sample(c.problem()) * sample;
-  for (std::size_t i = first; i < first + sample; ++i) only_kept[Role::y][i] = outcomes[1].outputs[Role::y][i];
-  constexpr Role roles[] = {Role::y};
-  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &*bounds,
+  for (std::size_t i = first; i < first + sample; ++i) only_kept[role][i] = outcomes[1].outputs[role][i];
+  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, demand ? &demand->bounds : nullptr,
               "with other batch mates", judgement);
   judgement.elements = static_cast<std::int64_t>(sample);
   return judgement;

@@ -26,10 +26,14 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     Problem p;
     p.shape = shape;
     p.saved = p.running = true;
+    if (shape[3] % 2 == 1) p.cotangent = shape[0] % 2 == 1 ? Cotangent::ones : Cotangent::pooled;
     planner.add(p);
   }
   return planner.take();
 }
+
+// The tensors with an element for each of the problem's: the forward's two, then the backward's two.
+constexpr Role outer_roles[] = {Role::x, Role::y, Role::dy, Role::dx};
 
 // Variations of one problem, inside the claim.
 std::vector<Problem> variations(const Problem& problem, const Subject& subject) {
@@ -40,32 +44,48 @@ std::vector<Problem> variations(const Problem& problem, const Subject& subject) 
     p = inside_claim(p, subject);
     if (check(p).empty()) result.push_back(std::move(p));
   };
+  const auto all = [](Problem& p, const Layout& layout) {
+    for (const Role role : outer_roles) p.layout[role] = layout;
+  };
   constexpr std::array channels_last{Axis::n, Axis::s, Axis::g, Axis::k};
   constexpr std::array reversed{Axis::s, Axis::k, Axis::g, Axis::n};
+  constexpr std::array channels_outermost{Axis::k, Axis::n, Axis::s, Axis::g};
+  // What is read by its own layout, and what is written by its own.
+  const Role read = is_backward(problem.phase) ? Role::dy : Role::x;
+  const Role written = is_backward(problem.phase) ? Role::dx : Role::y;
   add([](Problem& p) { p.in_place = true; });
   add([](Problem& p) { p.misalign = 1; });
   add([](Problem& p) { p.skew = 1; });
   add([](Problem& p) { p.skew = 3, p.misalign = 2; });
-  constexpr std::array samples_innermost{Axis::s, Axis::k, Axis::g, Axis::n};
-  add([&](Problem& p) { p.layout[Role::x].order = samples_innermost; });
-  constexpr std::array channels_outermost{Axis::k, Axis::n, Axis::s, Axis::g};
-  add([&](Problem& p) { p.layout[Role::x].order = p.layout[Role::y].order = channels_outermost; });
+  add([&](Problem& p) { p.layout[read].order = reversed; });
+  add([&](Problem& p) { all(p, {.order = channels_outermost}); });
   add([](Problem& p) { p.misalign = 3, p.fence = Fence::left; });
-  add([&](Problem& p) { p.layout[Role::x].order = p.layout[Role::y].order = channels_last; });
-  add([](Problem& p) { p.layout[Role::x].pad = p.layout[Role::y].pad = 5; });
+  add([&](Problem& p) { all(p, {.order = channels_last}); });
+  add([&](Problem& p) { all(p, {.pad = 5}); });
   add([&](Problem& p) { p.layout[Role::x].order = channels_last, p.layout[Role::x].step = 2; });
-  add([&](Problem& p) { p.layout[Role::y].order = reversed, p.layout[Role::y].pad = 3; });
-  add([](Problem& p) {
-    for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var})
+  add([&](Problem& p) { p.layout[written].order = reversed, p.layout[written].pad = 3; });
+  add([&](Problem& p) {
+    for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var,
+                            Role::dgamma, Role::dbeta})
       p.layout[role].step = 2 + static_cast<std::int64_t>(index_of(role)) % 2;
-    p.layout[Role::x].step = p.layout[Role::y].step = 3;
+    all(p, {.step = 3});
   });
   add([&](Problem& p) {
-    p.layout[Role::x].order = p.layout[Role::y].order = channels_last;
-    p.layout[Role::x].pad = p.layout[Role::y].pad = 2;
+    all(p, {.order = channels_last, .pad = 2});
     p.in_place = true;
     p.misalign = 1;
   });
+  // An upstream gradient of channels last beside an x that is not, and one that was expanded.
+  if (read == Role::dy) {
+    add([&](Problem& p) { p.layout[read].order = channels_last; });
+    add([&](Problem& p) {
+      if (p.cotangent == Cotangent::ones) p.layout[read].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+      if (p.cotangent == Cotangent::pooled) p.layout[read].broadcast = {Axis::s};
+    });
+    add([&](Problem& p) {
+      if (p.cotangent == Cotangent::ones) p.layout[read].broadcast = {Axis::g, Axis::k};
+    });
+  }
   return result;
 }
 

@@ -36,6 +36,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     p.beta = misalign % 3 == 1;
     p.fence = misalign % 2 == 0 ? Fence::right : Fence::left;
     p.saved = p.running = true;
+    if (misalign % 4 == 2) p.cotangent = Cotangent::ones;
     planner.add(p);
   }
   for (const Shape& shape : {Shape{0, 1, 4, 3}, Shape{2, 1, 3, 0}, Shape{2, 0, 3, 4}, Shape{2, 1, 0, 4}}) {

@@ -1,9 +1,10 @@
 // A group's result does not depend on the values of the other groups, nor on how many samples there are.
 //
-// One group is kept, all others get other data (a million times larger, too): the kept group's elements of y must have
-// the same bits iff the kernel promises row_independent, else differ by at most the sum of both bounds (the truth is
-// the same). Then, for groups inside one sample, samples are appended: bits iff batch_invariant, else bounds.
-// Precondition: training, at least two groups.
+// One group is kept, all others get other data (a million times larger, too): the kept group's elements of y, or of dx,
+// must have the same bits iff the kernel promises row_independent, else differ by at most the sum of both bounds (the
+// truth is the same). Then, for groups inside one sample, samples are appended: bits iff batch_invariant, else bounds.
+// What backward is handed of the other groups' statistics is of their data before they are enlarged, if at all: it is
+// none of the kept group's business. Precondition: training, at least two groups.
 #include <algorithm>
 
 #include "properties/generators/plan.hpp"
@@ -16,7 +17,13 @@ namespace {
 
 constexpr std::int64_t appended_samples = 3;
 
-bool applies(const Subject& subject) { return is_primary(subject) && subject.phase == Phase::forward_training; }
+// What a problem has for each group or element, and may differ in the other groups.
+constexpr Role grouped_roles[] = {Role::x, Role::y, Role::dy, Role::mean, Role::stat};
+
+bool applies(const Subject& subject) { return is_primary(subject) && is_training(subject.phase); }
+
+// What is compared.
+Role output_of(const Problem& problem) { return is_backward(problem.phase) ? Role::dx : Role::y; }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "row_independence");
@@ -64,18 +71,26 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   for (std::int64_t q = 0; q < groups.count(); ++q) {
     if (q == kept) continue;
     const float factor = q % 2 == 0 ? 1.0F : 0x1p20F;
-    groups.for_each(q, [&](std::int64_t i, const Shape&) {
-      inputs[Role::x][static_cast<std::size_t>(i)] = others[Role::x][static_cast<std::size_t>(i)] * factor;
-    });
+    for (const Role role : grouped_roles) {
+      if (inputs[role].empty()) continue;
+      if (role == Role::mean || role == Role::stat) {
+        inputs[role][static_cast<std::size_t>(q)] = others[role][static_cast<std::size_t>(q)];
+        continue;
+      }
+      if (role == Role::dy && !c.problem().layout[Role::dy].broadcast.empty()) continue;
+      groups.for_each(q, [&](std::int64_t i, const Shape&) {
+        inputs[role][static_cast<std::size_t>(i)] = others[role][static_cast<std::size_t>(i)] * factor;
+      });
+    }
   }
   result.push_back(call_of(c.problem(), inputs, subject));
   if (!inside_a_sample(subject.row)) return result;
   const Problem more = with_more_samples(c.problem());
   Inputs longer = make_inputs(more);
   // N is the outermost logical axis, so that the samples of the case come first.
-  std::copy(c.inputs()[Role::x].begin(), c.inputs()[Role::x].end(), longer[Role::x].begin());
-  longer[Role::gamma] = c.inputs()[Role::gamma];
-  longer[Role::beta] = c.inputs()[Role::beta];
+  for (const Role role : grouped_roles)
+    std::copy(c.inputs()[role].begin(), c.inputs()[role].end(), longer[role].begin());
+  for (const Role role : {Role::gamma, Role::beta, Role::dgamma, Role::dbeta}) longer[role] = c.inputs()[role];
   result.push_back(call_of(more, longer, subject));
   return result;
 }
@@ -88,26 +103,25 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     return judgement;
   }
   const auto& claim = subject.kernel.claim;
-  std::optional<Bounds> bounds;
-  if (!claim.row_independent || !claim.batch_invariant)
-    bounds = forward_bounds(c.problem(), c.inputs(), c.truth(), claim);
-  constexpr Role roles[] = {Role::y};
+  std::optional<Demand> demand;
+  if (!claim.row_independent || !claim.batch_invariant) demand = demand_of(c, subject);
+  const Role role = output_of(c.problem());
   // The other groups are put back to what the first result says, so that only the kept group is compared.
   const std::int64_t kept = kept_group(c, subject);
   Inputs only_kept = outcomes[0].outputs;
   groups.for_each(kept, [&](std::int64_t i, const Shape&) {
-    only_kept[Role::y][static_cast<std::size_t>(i)] = outcomes[1].outputs[Role::y][static_cast<std::size_t>(i)];
+    only_kept[role][static_cast<std::size_t>(i)] = outcomes[1].outputs[role][static_cast<std::size_t>(i)];
   });
-  judge_equal(c, outcomes[0].outputs, only_kept, roles, claim.row_independent ? nullptr : &*bounds,
+  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, claim.row_independent ? nullptr : &demand->bounds,
               "with other values in the other groups", judgement);
   if (outcomes.size() > 2) {
     Inputs first_samples = outcomes[0].outputs;
-    const auto& longer = outcomes[2].outputs[Role::y];
-    std::copy_n(longer.begin(), first_samples[Role::y].size(), first_samples[Role::y].begin());
-    judge_equal(c, outcomes[0].outputs, first_samples, roles, claim.batch_invariant ? nullptr : &*bounds,
+    const auto& longer = outcomes[2].outputs[role];
+    std::copy_n(longer.begin(), first_samples[role].size(), first_samples[role].begin());
+    judge_equal(c, outcomes[0].outputs, first_samples, {&role, 1}, claim.batch_invariant ? nullptr : &demand->bounds,
                 "with more samples in the batch", judgement);
   }
-  judgement.elements -= static_cast<std::int64_t>(only_kept[Role::y].size()) - groups.size();
+  judgement.elements -= static_cast<std::int64_t>(only_kept[role].size()) - groups.size();
   return judgement;
 }
 

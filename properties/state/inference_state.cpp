@@ -20,12 +20,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     recipe.length = length;
     recipe.kappa = 2;
     recipe.momentum = static_cast<double>(length % 2 == 0 ? 0.9F : 0.1F);
-    Planner one(subject, effort, seed + static_cast<std::uint64_t>(length), "inference_state");
-    one.add(recipe);
-    for (Problem p : one.take()) {
-      p.given = Given::running;
-      planner.add(p);
-    }
+    recipe.given = Given::running;
+    planner.add(recipe);
   }
   return planner.take();
 }
