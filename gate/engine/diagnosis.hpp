@@ -1,8 +1,8 @@
 // What would explain a wrong result: another convention, another algorithm than the claimed, or a known mistake. It is
 // information and never changes a verdict; a wrong explanation is worse than none.
 //
-// To add a hypothesis: a line in one of the lists of diagnosis.cpp, with the outputs that it predicts. It is compared
-// with every judged element of the call, those that did not fail as well as those that did.
+// To add a hypothesis: a line in one of the lists in diagnosis/ (forward*.cpp, backward*.cpp), with the outputs that it
+// predicts. It is compared with every judged element of the call, those that did not fail as well as those that did.
 #pragma once
 
 #include <optional>

@@ -211,9 +211,20 @@ Fit Evidence::whole(const Problem& problem, const Inputs& inputs) const {
   return whole(*demand.truth, demand.bounds);
 }
 
+// Whether another convention changes anything in a backward phase: nothing is stored there, and a truth costs much.
+bool Evidence::matters(const Convention& other) const {
+  if (!is_backward(problem_.phase)) return true;
+  const Convention& own = problem_.convention;
+  if (other.stored != own.stored) return false;
+  if (other.momentum != own.momentum) return problem_.given == Given::running;
+  if (other.saved != own.saved) return problem_.saved || problem_.given == Given::saved;
+  if (other.gamma != own.gamma) return problem_.gamma;
+  return true;
+}
+
 void Evidence::conventions(const Visit& visit) const {
   for (const NamedConvention& other : one_field_away(problem_.convention)) {
-    if (!asked(other.difference)) continue;
+    if (!asked(other.difference) || !matters(other.convention)) continue;
     Problem problem = problem_;
     problem.convention = other.convention;
     visit(other.difference, fmt::format("{} as with {}", suspected_roles(), other.difference),

@@ -85,6 +85,7 @@ class Evidence {
 
   Fit whole(const Problem& problem, const Inputs& inputs) const;
   void conventions(const Visit& visit) const;
+  [[nodiscard]] bool matters(const Convention& other) const;
   [[nodiscard]] double x(std::int64_t i) const;
   [[nodiscard]] double gamma_at(const Shape& at) const;
   [[nodiscard]] double beta_at(const Shape& at) const;
