@@ -15,8 +15,9 @@ namespace {
 
 // Properties whose findings tell most about a mistake come first: of a few that fail for the same unknown reason the
 // one of smallest subject heads the block. What any wrong number fails comes last. A mistake that shows in many
-// properties is special to none of them: accuracy shows it on ordinary data.
+// properties is special to none of them: accuracy (gradients) shows it on ordinary data.
 constexpr std::size_t many_properties = 4;
+bool is_plainest(std::string_view property) { return property == "accuracy" || property == "gradients"; }
 std::size_t breadth(std::string_view property) {
   static constexpr std::string_view narrow_first[] = {"memory",
                                                       "running_statistics",
@@ -24,16 +25,25 @@ std::size_t breadth(std::string_view property) {
                                                       "inference_state",
                                                       "saved_statistics",
                                                       "epsilon",
+                                                      "split_rows",
+                                                      "single_value",
                                                       "gain_and_offset",
                                                       "exact_data",
+                                                      "exact_gradients",
                                                       "accuracy",
+                                                      "gradients",
+                                                      "finite_differences",
                                                       "zero_mean_unit_variance",
+                                                      "gradient_identities",
+                                                      "training_and_inference",
+                                                      "cotangent_linearity",
                                                       "row_independence",
                                                       "batch_mates",
                                                       "layouts",
                                                       "determinism",
                                                       "scaling",
-                                                      "special_values"};
+                                                      "special_values",
+                                                      "special_gradients"};
   return static_cast<std::size_t>(std::find(std::begin(narrow_first), std::end(narrow_first), property) -
                                   std::begin(narrow_first));
 }
@@ -55,9 +65,11 @@ std::vector<std::string> placement_of(const std::string& line) {
   return result;
 }
 
-// special_values also judges elements that no NaN or infinity reaches; there it says nothing about special values.
+// special_values and special_gradients also judge elements that no NaN or infinity reaches; there they say nothing
+// about special values.
 bool is_about_ordinary_values(const Unit& unit) {
-  return unit.property == "special_values" && unit.finding &&
+  const bool special = unit.property == "special_values" || unit.property == "special_gradients";
+  return special && unit.finding &&
          unit.finding->error.find("no input that it depends on is NaN or infinite") != std::string::npos;
 }
 
@@ -109,7 +121,7 @@ FindingBlock block_of(const std::vector<const Unit*>& units) {
   std::vector<std::string> properties;
   for (const Unit* unit : units) add_once(properties, unit->property);
   const auto rank = [&](const Unit& unit) {
-    const bool plainest = properties.size() >= many_properties && unit.property == "accuracy";
+    const bool plainest = properties.size() >= many_properties && is_plainest(unit.property);
     return std::pair(is_about_ordinary_values(unit), diagnosed || plainest ? 0 : 1 + breadth(unit.property));
   };
   const Unit& first =
@@ -136,8 +148,8 @@ FindingBlock block_of(const std::vector<const Unit*>& units) {
 
 using Units = std::vector<const Unit*>;
 
-// A block that special_values alone makes, at elements that no NaN or infinity reaches, goes to another block of the
-// same phase, convention and output: that one shows the mistake on ordinary data.
+// A block that special_values (special_gradients) alone makes, at elements that no NaN or infinity reaches, goes to
+// another block of the same phase, convention and output: that one shows the mistake on ordinary data.
 void join_ordinary_values(std::vector<Units>& blocks) {
   for (auto block = blocks.begin(); block != blocks.end();) {
     const bool ordinary =

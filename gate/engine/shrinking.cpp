@@ -20,14 +20,6 @@ constexpr std::size_t spread = 24;
 constexpr std::int64_t elements_of_one = std::int64_t{1} << 14;
 constexpr std::int64_t elements_of_all = std::int64_t{1} << 16;
 constexpr std::string_view in_some_cases = ", in some layouts or sizes only: other cases follow what is declared";
-// The tensors that the kernel's manifest demands stay; what it does not support is never added by a smaller problem.
-bool within_claim(const Problem& problem, const runner::KernelInfo& kernel) {
-  const std::uint64_t required = kernel.roles[static_cast<std::size_t>(problem.phase)].required;
-  for (std::size_t role = 0; role < role_count; ++role)
-    if (((required >> role) & 1U) != 0 && !use_of(problem, static_cast<Role>(role)).present()) return false;
-  return true;
-}
-
 Verdict verdict_of(CaseEnd end) {
   switch (end) {
     case CaseEnd::violated:
@@ -109,7 +101,7 @@ class Explainer {
 
   std::optional<FindingRows> explain_by(const ExplainedLine& line) {
     const ProblemOrError parsed = parse_problem(line.problem);
-    if (!parsed.problem || !within_claim(*parsed.problem, failed_.subject.kernel)) return std::nullopt;
+    if (!parsed.problem || !takes_tensors_of(failed_.subject.kernel, *parsed.problem)) return std::nullopt;
     const TriedCase tried = attempt(Case(*parsed.problem));
     if (tried.result.end != CaseEnd::violated) return std::nullopt;
     auto explanation = explanation_of_unit(tried, *parsed.problem);
@@ -282,7 +274,7 @@ class Explainer {
   }
 
   bool fails_alike(const Problem& candidate) {
-    if (!within_claim(candidate, failed_.subject.kernel)) return false;
+    if (!takes_tensors_of(failed_.subject.kernel, candidate)) return false;
     const TriedCase tried = attempt(Case(candidate));
     if (verdict_of(tried.result.end) != failed_.failure.verdict) return false;
     if (failed_.failure.verdict != Verdict::failed || diagnosis_.empty()) return true;
@@ -300,6 +292,20 @@ class Explainer {
 };
 
 }  // namespace
+
+bool takes_tensors_of(const runner::KernelInfo& kernel, const Problem& problem) {
+  const runner::PhaseRoles& roles = kernel.roles[static_cast<std::size_t>(problem.phase)];
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const Role role = static_cast<Role>(r);
+    const bool present = use_of(problem, role).present();
+    const bool understood = role == Role::x || role == Role::y || role == Role::dy || role == Role::dx;
+    if (((roles.required >> r) & 1U) != 0 && !present) return false;
+    if (present && !understood && ((roles.supported >> r) & 1U) == 0) return false;
+  }
+  // A kernel that works from y, once it is handed the deviation, works from nothing else, and no other kernel does.
+  const bool from_output = kernel.claim.saved_use == SavedUse::from_output;
+  return problem.phase != Phase::backward_training || !problem.saved || problem.from_output == from_output;
+}
 
 std::string replay_command(const std::string& line, const Unit& unit, const RunOptions& options) {
   std::string command = fmt::format("normgate replay '{}' --kernel {} --target {} --property {}", line,

@@ -16,28 +16,43 @@ namespace {
 // Of one gate process.
 constexpr int workers_at_most = 160;
 
-// The capabilities that a manifest leaves undeclared, told once at the end of a report; "" if there are none.
+// The capabilities that a manifest leaves undeclared, told once at the end of a report; "" if there are none. What
+// belongs to a phase that the kernel does not have is not told beside the phase.
 std::string not_claimed_by(const runner::KernelInfo& kernel) {
   std::vector<std::string> missing;
   const auto want = [&](bool claimed, std::string_view name) {
     if (!claimed) missing.emplace_back(name);
   };
-  for (const Phase phase : judged_phases)
-    want(std::find(kernel.phases.begin(), kernel.phases.end(), phase) != kernel.phases.end(), name_of(phase));
-  const runner::PhaseRoles& training = kernel.roles[static_cast<std::size_t>(Phase::forward_training)];
-  const auto supports = [&](Role role) { return ((training.supported >> index_of(role)) & 1U) != 0; };
-  want(supports(Role::stat), "saved statistics");
-  if (kernel.variant && !row_of(*kernel.variant).running.empty())
-    want(supports(Role::running_var), "running statistics");
-  want(kernel.in_place, "in place");
+  const auto has = [&](Phase phase) {
+    return std::find(kernel.phases.begin(), kernel.phases.end(), phase) != kernel.phases.end();
+  };
+  const auto supports = [&](Phase phase, Role role) {
+    return ((kernel.roles[static_cast<std::size_t>(phase)].supported >> index_of(role)) & 1U) != 0;
+  };
+  const bool forward = has(Phase::forward_training) || has(Phase::forward_inference);
+  const bool backward = has(Phase::backward_training) || has(Phase::backward_inference);
+  for (const Phase phase : judged_phases) want(has(phase), name_of(phase));
+  if (has(Phase::forward_training)) {
+    want(supports(Phase::forward_training, Role::stat), "saved statistics");
+    if (kernel.variant && !row_of(*kernel.variant).running.empty())
+      want(supports(Phase::forward_training, Role::running_var), "running statistics");
+  }
+  if (has(Phase::backward_training)) {
+    const bool handed = supports(Phase::backward_training, Role::stat);
+    want(handed, "saved statistics in backward_training");
+    if (handed) want(kernel.claim.saved_use != SavedUse::undeclared, "the use of saved statistics");
+  }
+  if (forward) want(kernel.in_place, "in place");
+  if (backward) want(kernel.gradient_in_place, "dx over dy");
   want(kernel.channels_last, "channels last");
   want(kernel.padded, "padding");
   want(kernel.strided, "strides");
   want(kernel.mixed, "mixed layouts");
+  if (backward) want(kernel.strided && kernel.mixed, "expanded dy");
   want(kernel.max_threads > 1, "threads");
   want(kernel.claim.row_independent, "row independence");
   want(kernel.claim.batch_invariant, "batch invariance");
-  want(kernel.claim.constant_exact, "exact constants");
+  if (forward) want(kernel.claim.constant_exact, "exact constants");
   want(kernel.claim.scale_covariant, "scale covariance");
   want(kernel.claim.ieee_specials, "infinities");
   want(kernel.claim.layout_invariant, "layout invariance");

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "gate/verbs/options.hpp"
+#include "properties/generators/plan.hpp"
 
 namespace normgate::verbs {
 namespace {
@@ -26,21 +27,31 @@ class Examination {
   bool healthy_ = true;
 };
 
-// One call of the first layer norm that a plugin has on a target.
+// One small call of a kernel, in the first phase that it has and within what it claims.
+runner::Call small_call(const runner::KernelInfo& kernel) {
+  const VariantRow& row = row_of(*kernel.variant);
+  runner::Call call;
+  call.kernel = kernel.index;
+  call.problem.shape = row.reduced.has(Axis::s) ? Shape{2, 1, 1, 7} : Shape{2, 1, 7, 1};
+  call.problem.saved = call.problem.running = true;
+  call.problem = inside_claim(call.problem, Subject{row, kernel.phases.front(), kernel, kernel.conventions.front()});
+  call.inputs = make_inputs(call.problem);
+  return call;
+}
+
+// One call of the kernel with this name; without a name of the first layer norm that the plugin has, or of its first
+// kernel with a reference.
 std::optional<runner::Outcome> one_call(Station& station, std::string_view kernel_name) {
+  const runner::KernelInfo* chosen = nullptr;
   for (const runner::KernelInfo& kernel : station.kernels()) {
     if (!kernel.variant || (!kernel_name.empty() && kernel.name != kernel_name)) continue;
-    if (kernel_name.empty() && kernel.variant != Variant::layer_norm) continue;
-    runner::Call call;
-    call.kernel = kernel.index;
-    call.problem.variant = *kernel.variant;
-    call.problem.convention = kernel.conventions.front();
-    call.problem.shape = {2, 1, 7, 1};
-    if (kernel.variant != Variant::layer_norm && kernel.variant != Variant::rms_norm) call.problem.shape = {2, 1, 1, 7};
-    call.inputs = make_inputs(call.problem);
-    return station.run(std::span(&call, 1)).front();
+    const bool better =
+        kernel.variant == Variant::layer_norm && chosen != nullptr && chosen->variant != Variant::layer_norm;
+    if (chosen == nullptr || better) chosen = &kernel;
   }
-  return std::nullopt;
+  if (chosen == nullptr) return std::nullopt;
+  const runner::Call call = small_call(*chosen);
+  return station.run(std::span(&call, 1)).front();
 }
 
 // Starts a worker and makes one call in it.

@@ -47,6 +47,12 @@ void list_profiles() {
     fmt::print("{}\n", name_of(profile));
 }
 
+void list_cotangents() {
+  for (const Cotangent cotangent : {Cotangent::random, Cotangent::ones, Cotangent::pooled, Cotangent::normalized,
+                                    Cotangent::mixed, Cotangent::unit})
+    fmt::print("{}\n", name_of(cotangent));
+}
+
 int list(CommonOptions& common, const std::vector<std::string>& subjects) {
   if (auto sentence = complete(common)) return usage_error(*sentence);
   const auto wanted = [&](std::string_view subject) {
@@ -83,6 +89,10 @@ int list(CommonOptions& common, const std::vector<std::string>& subjects) {
     title("profiles");
     list_profiles();
   }
+  if (wanted("cotangents")) {
+    title("cotangents");
+    list_cotangents();
+  }
   return exit_code;
 }
 
@@ -91,9 +101,10 @@ int list(CommonOptions& common, const std::vector<std::string>& subjects) {
 void add_list(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<CommonOptions>();
   auto subjects = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = command.add_subcommand("list", "kernels, targets, properties, conventions, profiles");
-  verb->add_option("subjects", *subjects, "kernels, targets, properties, conventions, profiles; default: all")
-      ->check(CLI::IsMember({"kernels", "targets", "properties", "conventions", "profiles"}));
+  CLI::App* verb = command.add_subcommand("list", "kernels, targets, properties, conventions, profiles, cotangents");
+  verb->add_option("subjects", *subjects,
+                   "kernels, targets, properties, conventions, profiles, cotangents; default: all")
+      ->check(CLI::IsMember({"kernels", "targets", "properties", "conventions", "profiles", "cotangents"}));
   verb->add_option("--plugin", options->run.plugins, "a plugin to load (repeatable); default: the built-in ones")
       ->type_name("FILE")
       ->allow_extra_args(false);

@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
+#include "gate/engine/names.hpp"
+#include "gate/engine/shrinking.hpp"
 #include "gate/verbs/options.hpp"
 #include "reference/problem/data.hpp"
+#include "reference/truth/backward.hpp"
 #include "reference/truth/forward.hpp"
 #include "reports/files.hpp"
 #include "reports/formats/list.hpp"
@@ -39,10 +43,44 @@ std::string joined(const Values& values, Text text) {
   return result;
 }
 
+// Which function of handed statistics the kernels that take a line compute; nothing if they disagree or do not say.
+std::optional<SavedUse> declared_use(const Gate& gate, const RunOptions& options, const Problem& problem) {
+  if (problem.from_output) return SavedUse::from_output;
+  std::optional<SavedUse> use;
+  for (const auto& plugin : gate.plugins)
+    for (const runner::KernelInfo& kernel : plugin->kernels) {
+      if (!selected(options.kernels, kernel.name) || kernel.variant != problem.variant) continue;
+      if (std::find(kernel.phases.begin(), kernel.phases.end(), problem.phase) == kernel.phases.end()) continue;
+      if (!takes_tensors_of(kernel, problem)) continue;
+      if (kernel.claim.saved_use == SavedUse::undeclared ||
+          use.value_or(kernel.claim.saved_use) != kernel.claim.saved_use)
+        return std::nullopt;
+      use = kernel.claim.saved_use;
+    }
+  return use;
+}
+
+// What `want` stands for where several functions are meant by one name.
+std::string_view meaning_of(SavedUse use) {
+  switch (use) {
+    case SavedUse::short_form:
+      return "the gradients as NG_USE_SHORT makes them of the handed statistics";
+    case SavedUse::textbook:
+      return "the gradients as NG_USE_TEXTBOOK makes them of the handed statistics";
+    case SavedUse::from_output:
+      return "the gradients as NG_USE_FROM_OUTPUT makes them of y and the handed statistics";
+    case SavedUse::recomputes:
+    case SavedUse::undeclared:
+      break;
+  }
+  return "the derivative of the forward, whatever is handed";
+}
+
 // The tensors that the kernel reads, and what the definition gives for those it writes; dense, N G K S.
-std::string values_of(const Problem& problem, bool exact) {
+std::string values_of(const Problem& problem, SavedUse use, bool exact) {
   const Inputs inputs = make_inputs(problem);
-  const Truth truth = forward_truth(problem, inputs);
+  const Truth truth =
+      is_backward(problem.phase) ? backward_truth(problem, inputs, use) : forward_truth(problem, inputs);
   std::string text;
   const auto in = [&](Role role) {
     if (inputs[role].empty()) return;
@@ -59,6 +97,7 @@ std::string values_of(const Problem& problem, bool exact) {
   };
   for (std::size_t role = 0; role < role_count; ++role) in(static_cast<Role>(role));
   for (std::size_t role = 0; role < role_count; ++role) want(static_cast<Role>(role));
+  if (problem.phase == Phase::backward_training && problem.saved) text += fmt::format("want is {}\n", meaning_of(use));
   return text;
 }
 
@@ -73,8 +112,9 @@ int replay_line(ReplayOptions& options) {
 
   const Gate gate = open_gate(common.run);
   if (std::string sentence = wrong_names(gate, common.run); !sentence.empty()) return usage_error(sentence);
+  const SavedUse use = declared_use(gate, common.run, *parsed.problem).value_or(SavedUse::recomputes);
   if (!options.dump.empty()) {
-    const std::string text = fmt::format("{}\n{}", print(*parsed.problem), values_of(*parsed.problem, true));
+    const std::string text = fmt::format("{}\n{}", print(*parsed.problem), values_of(*parsed.problem, use, true));
     if (const auto error = write_file(options.dump, text)) {
       fmt::print(stderr, "normgate: {}\n", *error);
       return exit_harness;
@@ -83,11 +123,13 @@ int replay_line(ReplayOptions& options) {
   const Record record = replay(gate, common.run, *parsed.problem, options.repeat);
   if (record.units.empty() && record.harness_errors.empty()) {
     return usage_error(fmt::format(
-        "no selected kernel takes this line: it needs variant {}, phase {}, convention {} and a property that applies",
+        "no selected kernel takes this line: it needs variant {}, phase {}, convention {}, the tensors of the line and "
+        "a "
+        "property that applies",
         row_of(parsed.problem->variant).name, name_of(parsed.problem->phase), print(parsed.problem->convention)));
   }
   if (!common.quiet && element_count(parsed.problem->shape) <= elements_to_print)
-    fmt::print("{}\n", values_of(*parsed.problem, false));
+    fmt::print("{}\n", values_of(*parsed.problem, use, false));
   fmt::print("{}", write_text(record, {.colour = colour_on_stdout(), .quiet = true}));
   return summarize(record).exit_code;
 }
