@@ -64,6 +64,69 @@ TEST(Shrink, EveryProblemHasAnEnd) {
   EXPECT_EQ(element_count(shrunk.problem.shape), 1);
 }
 
+Problem large_backward() {
+  Problem problem = large_problem();
+  problem.phase = Phase::backward_training;
+  problem.handed = Handed::shifted;
+  problem.cotangent = Cotangent::mixed;
+  return problem;
+}
+
+TEST(Shrink, BackwardStepsAreValidAndEnd) {
+  Problem expanded = large_backward();
+  expanded.in_place = false;
+  expanded.cotangent = Cotangent::pooled;
+  expanded.layout[Role::dy].broadcast = {Axis::s};
+  Problem from_output = large_backward();
+  from_output.from_output = true;
+  Problem inference = large_backward();
+  inference.phase = Phase::backward_inference;
+  inference.saved = false;
+  inference.handed = Handed::nearest;
+  inference.given = Given::saved;
+  for (const Problem& problem : {large_backward(), expanded, from_output, inference}) {
+    ASSERT_EQ(check(problem), "");
+    for (const Problem& step : smaller(problem)) {
+      EXPECT_EQ(check(step), "") << print(step);
+      EXPECT_NE(step, problem);
+      EXPECT_EQ(step.phase, problem.phase);
+      EXPECT_EQ(step.given, problem.given);
+      // Which tensors stand for x is the kernel's choice, not the problem's.
+      EXPECT_EQ(step.from_output, problem.from_output);
+    }
+    const Shrunk shrunk = smallest(
+        problem, [](const Problem&) { return true; }, 10000, always);
+    EXPECT_TRUE(smaller(shrunk.problem).empty()) << print(smaller(shrunk.problem).front());
+    EXPECT_EQ(element_count(shrunk.problem.shape), 1);
+    EXPECT_EQ(shrunk.problem.cotangent, Cotangent::ones);
+    EXPECT_EQ(shrunk.problem.handed, Handed::nearest);
+    EXPECT_FALSE(shrunk.problem.in_place);
+    EXPECT_EQ(shrunk.problem.layout, PerRole<Layout>{});
+  }
+}
+
+TEST(Shrink, WhatTheFailureNeedsOfABackwardProblemStays) {
+  const auto fails = [](const Problem& problem) {
+    return problem.saved && problem.beta && problem.shape[0] >= 2 && problem.cotangent != Cotangent::ones;
+  };
+  const Problem shrunk = smallest(large_backward(), fails, 1000, always).problem;
+  EXPECT_EQ(shrunk.shape, (Shape{2, 1, 1, 1}));
+  EXPECT_EQ(shrunk.cotangent, Cotangent::random);
+  EXPECT_TRUE(shrunk.saved);
+  EXPECT_TRUE(shrunk.beta);
+  EXPECT_FALSE(shrunk.gamma);
+  const auto in_place = [](const Problem& problem) { return problem.in_place; };
+  EXPECT_TRUE(smallest(large_backward(), in_place, 1000, always).problem.in_place);
+  // An expanded gradient stays one as long as that is what fails.
+  Problem expanded = large_backward();
+  expanded.in_place = false;
+  expanded.cotangent = Cotangent::ones;
+  expanded.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+  const auto is_expanded = [](const Problem& problem) { return !problem.layout[Role::dy].broadcast.empty(); };
+  EXPECT_EQ(print(smallest(expanded, is_expanded, 1000, always).problem),
+            "backward_training layer_norm n=1 g=1 k=1 s=1 dy.layout=ngks gamma=0 beta=0 cotangent=ones key=0x0");
+}
+
 TEST(Shrink, BudgetsAreKept) {
   int asked = 0;
   const auto never = [&](const Problem&) {

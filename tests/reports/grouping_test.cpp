@@ -89,6 +89,50 @@ TEST(Grouping, SpecialValuesAtOrdinaryElementsGiveWayToAnotherProperty) {
   EXPECT_EQ(group_findings(record)[0].shown[0].property, "special_values");
 }
 
+Unit backward_finding(const char* property, const char* at) {
+  Unit unit = finding_of("layer_norm", "avx2", property, "");
+  unit.phase = "backward_training";
+  unit.finding->at = at;
+  return unit;
+}
+
+TEST(Grouping, GradientsAreGroupedByTheOneThatIsWrong) {
+  const char* dx = "dx[n=0 g=0 k=2 s=0]  among 1 [2] 3";
+  Record record;
+  record.units = {backward_finding("finite_differences", dx), backward_finding("gradients", dx),
+                  backward_finding("gradient_identities", "dx, group 0 of 1"),
+                  backward_finding("split_rows", "dgamma[g=0 k=1]  among 1 [2] 3"),
+                  backward_finding("cotangent_linearity", "dgamma[g=0 k=1]")};
+  const auto kernels = group_findings(record);
+  ASSERT_EQ(kernels.size(), 1U);
+  ASSERT_EQ(kernels[0].shown.size(), 2U);
+  EXPECT_EQ(kernels[0].shown[0].property, "gradients");
+  EXPECT_EQ(kernels[0].shown[0].phase, "backward_training");
+  EXPECT_EQ(kernels[0].shown[0].also_fails, (Names{"finite_differences", "gradient_identities"}));
+  EXPECT_EQ(kernels[0].shown[1].property, "split_rows");
+  EXPECT_EQ(kernels[0].shown[1].also_fails, Names{"cotangent_linearity"});
+  // What shows in many properties shows on ordinary data first.
+  for (const char* property : {"memory", "exact_gradients"}) record.units.push_back(backward_finding(property, dx));
+  EXPECT_EQ(group_findings(record)[0].shown[0].property, "gradients");
+  // Another place of dx in memory may be another mistake.
+  record.units[0].finding->problem = "layer_norm n=1 g=1 k=3 in_place=1 key=7";
+  record.units[1].finding->problem = "layer_norm n=1 g=1 k=3 dy.layout=ngks key=7";
+  EXPECT_EQ(group_findings(record)[0].shown.size(), 4U);
+}
+
+TEST(Grouping, SpecialGradientsAtOrdinaryElementsGiveWayToo) {
+  Record record;
+  record.units = {backward_finding("special_gradients", "dx[n=0 g=0 k=2 s=0]"),
+                  backward_finding("gradients", "dx[n=0 g=0 k=0 s=0]")};
+  record.units[1].finding->diagnosis = "dx lacks a term";
+  EXPECT_EQ(group_findings(record)[0].shown.size(), 2U);
+  record.units[0].finding->error = "12 of the bound; no input that it depends on is NaN or infinite";
+  const auto kernels = group_findings(record);
+  ASSERT_EQ(kernels[0].shown.size(), 1U);
+  EXPECT_EQ(kernels[0].shown[0].property, "gradients");
+  EXPECT_EQ(kernels[0].shown[0].also_fails, Names{"special_gradients"});
+}
+
 TEST(Grouping, KernelsOfTwoPluginsStayApart) {
   Record record;
   record.units = {finding_of("layer_norm", "avx2", "accuracy", ""), finding_of("layer_norm", "avx2", "accuracy", "")};
