@@ -233,7 +233,8 @@ class Backward {
     // The factors of the terms in (11).
     const double rstd = magnitude(scalars.rstd);
     const double mean_of_g = row_.centred ? terms_of_g / n : 0;
-    const double pull = magnitude(group.response) * terms_of_products / std::max(n_minus_1_ ? n - 1 : n, 1.0);
+    const double pull =
+        magnitude(group.response) * over_divisor(terms_of_products, n_, n_minus_1_, problem_.convention.single);
     const double mean_modulus = magnitude(mean_of_normalized);
     p = 0;
     groups_.for_each(q, [&](std::int64_t i, const Shape&) {

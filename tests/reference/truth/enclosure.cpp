@@ -9,7 +9,7 @@
 #include <map>
 #include <optional>
 
-#include "support.hpp"
+#include "drawn.hpp"
 
 namespace normgate {
 namespace {
@@ -78,16 +78,6 @@ void expect_sharp(const Exact& exact, double terms) {
 
 // ---- problems -----------------------------------------------------------------------------------------------------
 
-template <typename Choices>
-auto one_of(Draw& draw, const Choices& choices) {
-  return *(choices.begin() + draw.below(static_cast<std::uint32_t>(choices.size())));
-}
-
-template <typename Enum>
-Enum any(Draw& draw, std::uint32_t count) {
-  return static_cast<Enum>(draw.below(count));
-}
-
 Problem draw_problem(Draw& draw) {
   Problem problem;
   problem.variant = static_cast<Variant>(1 + draw.below(5));
@@ -129,32 +119,6 @@ Problem draw_problem(Draw& draw) {
   return problem;
 }
 
-// What the profiles do not reach: any magnitude side by side, subnormals, the largest values.
-void spoil(Draw& draw, std::vector<float>& values, std::uint32_t kind, bool variance) {
-  const float common = draw.any_float();
-  for (float& value : values) {
-    switch (kind) {
-      case 1:
-        value = draw.any_float();
-        break;
-      case 2:
-        value = (draw.coin() ? 1e30F : 1e-30F) * static_cast<float>(1 + draw.below(100));
-        if (draw.coin()) value = -value;
-        break;
-      case 3:
-        value = std::bit_cast<float>(draw.below(0x00800000U));
-        break;
-      case 4:
-        value = std::bit_cast<float>(0x7F7FFFFFU - draw.below(4));
-        break;
-      default:
-        value = draw.below(8) == 0 ? draw.any_float() : common;
-        break;
-    }
-    if (variance && draw.below(16) != 0) value = std::fabs(value);
-  }
-}
-
 Inputs draw_inputs(Draw& draw, const Problem& problem) {
   Inputs inputs = make_inputs(problem);
   for (std::size_t r = 0; r < role_count; ++r) {
@@ -167,24 +131,6 @@ Inputs draw_inputs(Draw& draw, const Problem& problem) {
 }
 
 // ---- the independent evaluation -----------------------------------------------------------------------------------
-
-// Which elements share a statistic, spelled out row by row.
-std::size_t group_of(const Problem& problem, std::int64_t n, std::int64_t g, std::int64_t k, std::int64_t s) {
-  const auto [extent_n, extent_g, extent_k, extent_s] = problem.shape;
-  (void)extent_n;
-  switch (problem.variant) {
-    case Variant::batch_norm:
-      return static_cast<std::size_t>(g * extent_k + k);
-    case Variant::layer_norm:
-    case Variant::rms_norm:
-      return static_cast<std::size_t>(n * extent_s + s);
-    case Variant::group_norm:
-      return static_cast<std::size_t>(n * extent_g + g);
-    case Variant::instance_norm:
-      return static_cast<std::size_t>((n * extent_g + g) * extent_k + k);
-  }
-  return 0;
-}
 
 struct Element {
   std::size_t group;

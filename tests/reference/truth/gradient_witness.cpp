@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "drawn.hpp"
 #include "reference/truth/hundred_digits-inl.h"
-#include "support.hpp"
 
 namespace normgate {
 namespace {
@@ -27,27 +27,6 @@ void for_each_setting(Visit visit) {
       if (setting.given != Given::running || !row.running.empty()) visit(row, setting);
 }
 
-template <typename Enum>
-Enum any(Draw& draw, std::uint32_t count) {
-  return static_cast<Enum>(draw.below(count));
-}
-
-std::vector<std::size_t> group_by_element(const Problem& problem) {
-  std::vector<std::size_t> result;
-  const Shape& shape = problem.shape;
-  Shape at{};
-  for (at[0] = 0; at[0] < shape[0]; ++at[0])
-    for (at[1] = 0; at[1] < shape[1]; ++at[1])
-      for (at[2] = 0; at[2] < shape[2]; ++at[2])
-        for (at[3] = 0; at[3] < shape[3]; ++at[3]) result.push_back(static_cast<std::size_t>(group_index(problem, at)));
-  return result;
-}
-
-std::size_t channel_of(const Problem& problem, std::size_t i) {
-  const auto positions = static_cast<std::size_t>(problem.shape[3]);
-  return i / positions % static_cast<std::size_t>(problem.shape[1] * problem.shape[2]);
-}
-
 // The row scales of MATH §3, in double: r (max|g| + max|x^| |mean(g x^)|); sum |dy x^|; sum |dy|.
 struct Scales {
   std::vector<double> dx;  // by group
@@ -56,7 +35,8 @@ struct Scales {
 };
 
 Scales scales_of(const Problem& problem, const Inputs& inputs, const Truth& truth) {
-  const std::vector<std::size_t> group = group_by_element(problem);
+  const std::vector<std::size_t> group = groups_of(problem);
+  const std::vector<std::size_t> channel = channels_of(problem);
   const std::size_t groups = truth.groups.size();
   const auto channels = static_cast<std::size_t>(problem.shape[1] * problem.shape[2]);
   std::vector<double> g(groups, 0.0);
@@ -66,7 +46,7 @@ Scales scales_of(const Problem& problem, const Inputs& inputs, const Truth& trut
                 std::vector<double>(channels, 0x1p-126)};
   for (std::size_t i = 0; i < group.size(); ++i) {
     const std::size_t q = group[i];
-    const std::size_t c = channel_of(problem, i);
+    const std::size_t c = channel[i];
     double gamma = 1;
     if (problem.gamma)
       gamma =
@@ -111,7 +91,7 @@ Comparison compare(const Problem& problem, const Inputs& inputs, const AllDigits
                    const std::vector<bool>& kink, const Truth& truth) {
   Comparison comparison;
   const Scales scales = scales_of(problem, inputs, truth);
-  const std::vector<std::size_t> group = group_by_element(problem);
+  const std::vector<std::size_t> group = groups_of(problem);
   for (const Role role : {Role::dx, Role::dgamma, Role::dbeta}) {
     EXPECT_EQ(closed[role].size(), witness[role].size()) << name_of(role);
     for (std::size_t i = 0; i < std::min(closed[role].size(), witness[role].size()); ++i) {
@@ -136,7 +116,7 @@ Comparison compare(const Problem& problem) {
   // What both round to differs by no more than their bounds.
   for (const Role role : {Role::dx, Role::dgamma, Role::dbeta})
     for (std::size_t i = 0; i < truth.out[role].size(); ++i) {
-      if (role == Role::dx && differences.kink[group_by_element(problem)[i]]) continue;
+      if (role == Role::dx && differences.kink[groups_of(problem)[i]]) continue;
       const Exact& a = truth.out[role][i];
       const Exact& b = differences.out[role][i];
       if (a.finite())
