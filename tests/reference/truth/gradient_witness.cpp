@@ -251,7 +251,7 @@ TEST(GradientWitness, DifferencesConvergeWithTheirOrders) {
           const double now = std::fabs(error(exponent, i));
           ASSERT_GT(now, 0.0);
           // Within what the differences say of themselves.
-          const Exact& stated = finite_differences(problem, inputs, order, exponent).out[Role::dx][i];
+          const Exact stated = finite_differences(problem, inputs, order, exponent).out[Role::dx][i];
           EXPECT_LE(now, stated.bound + 0x1p-104 * std::fabs(stated.hi)) << exponent;
           if (previous > 0) {
             const int steps = exponent == -3 ? 1 : exponent == -5 ? 2 : exponent == -8 ? 3 : 4;
