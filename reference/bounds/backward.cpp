@@ -62,6 +62,12 @@ bool is_power_of_two(double value) {
 
 double at_least_one(double value) { return std::max(1.0, value); }
 
+// Whether the rounded sum of a and b is their sum (Knuth's two-sum).
+bool adds_exactly(double a, double b, double sum) {
+  const double part = sum - a;
+  return (a - (sum - part)) + (b - part) == 0;
+}
+
 // Whether all products of a multiple of `grid_a` below `a` and one of `grid_b` below `b` have at most log2(limit) bits.
 bool product_fits(double a, double grid_a, double b, double grid_b, double limit) {
   return a == 0 || b == 0 || a * b <= limit * (grid_a * grid_b);
@@ -80,6 +86,7 @@ struct Element {
   double raw = 0;           // |d| + δ, folded: |x| + |c| + δ
   double g_absolute = 0;    // underflow of g, and what reading dy or γ as 0 costs
   double hat_absolute = 0;  // the same of x̂
+  bool exact_g = false;     // 1+w and g are float32
   bool finite = true;       // dy, γ and whatever x̂ depends on besides the statistics
 };
 
@@ -108,6 +115,7 @@ struct Channel {
   double terms = 0;     // Σ|dy x̂|
   double computed = 0;  // Σ of what is summed in the end, in moduli
   double error = 0;     // what the terms are off by together
+  double products = 0;  // Σ|dy| (|d| + |x̂|): may overflow
   double upstream = 0;  // Σ|dy|
   double upstream_error = 0;
   double term_grid = infinity;
@@ -290,11 +298,12 @@ class Backward : private StatisticsBounds {
         if (!(frame.r >= 0x1p-60 && frame.r <= 0x1p60)) low = 0, high = infinity;
       }
       if (flushed) low = std::min(low, std::max(0.0, low - eta_s));
-      if (high < eps().low) {
+      // eps itself may be rounded into the type of v.
+      if (high < eps().low * (1 - u_s)) {
         frame.s = frame.s_high = 0;
         return;
       }
-      if (!(low > eps().high)) {
+      if (!(low > eps().high * (1 + u_s))) {
         frame.judged = false;
         return;
       }
@@ -319,6 +328,9 @@ class Backward : private StatisticsBounds {
       element.dy = static_cast<double>(inputs_[Role::dy][element.index]);
       element.gamma = gamma_in_use(problem_, inputs_, row_, at);
       element.g = element.dy * element.gamma;
+      element.exact_g =
+          is_float32(element.gamma) && is_float32(element.g) &&
+          (!plus_one_ || adds_exactly(1, static_cast<double>(inputs_[Role::gamma][element.channel]), element.gamma));
       const double w = std::fabs(element.gamma);
       const double dy = std::fabs(element.dy);
       element.g_absolute = (problem_.gamma ? eta_ * (1 + w) : 0) + zeta * (1 + w + dy);
@@ -328,7 +340,7 @@ class Backward : private StatisticsBounds {
         element.d = element.hat = (y - beta) / element.gamma;
         element.reach = std::fabs(element.hat);
         element.wide = (std::fabs(y) + std::fabs(beta)) / w;
-        element.raw = element.wide;
+        element.raw = element.wide * at_least_one(w);  // before or after the division
         element.hat_absolute = (eta_ * (1 + 1 / w) + 2 * zeta / w) * 1.01;
         element.finite = std::isfinite(element.hat) && w >= 0x1p-120 && w <= 0x1p120;
       } else {
@@ -352,8 +364,7 @@ class Backward : private StatisticsBounds {
     if (!row_.centred) return true;
     if (centre_.lo != 0) return false;
     const auto x = static_cast<double>(inputs_[Role::x][element.index]);
-    const double part = element.d - x;
-    return (x - (element.d - part)) + (-centre_.hi - part) == 0;
+    return adds_exactly(x, -centre_.hi, element.d);
   }
 
   // Facts about a group's numbers as multiples of powers of two.
@@ -375,7 +386,7 @@ class Backward : private StatisticsBounds {
       return grid;
     };
     for (const Element& element : elements) {
-      grids.products = grids.products && is_float32(element.gamma) && is_float32(element.g);
+      grids.products = grids.products && element.exact_g;
       grids.differences = grids.differences && difference_is_exact(element);
       note(element.dy);
       grids.powers = grids.powers && (element.gamma == 0 || note(element.gamma) == std::fabs(element.gamma));
@@ -459,8 +470,7 @@ class Backward : private StatisticsBounds {
       const double w = std::fabs(element.gamma);
       const double dy = std::fabs(element.dy);
       const double r = frame.reciprocal.high;
-      const bool exactly = frame.power && is_float32(element.gamma) && is_float32(element.g) &&
-                           is_float32(element.g * frame.r) &&
+      const bool exactly = frame.power && element.exact_g && is_float32(element.g * frame.r) &&
                            std::min(grid_of(element.g), grid_of(element.dy)) > 0x1p-60 &&
                            grid_of(element.gamma) > 0x1p-60 && r > 0x1p-40 && r < 0x1p40;
       double error = 0;
@@ -500,7 +510,8 @@ class Backward : private StatisticsBounds {
     // Sums of what the function consists of; their own rounding in double is at most `doubt` of the moduli.
     double sum_g = 0, sum_gd = 0, sum_hat = 0, sum_d = 0, modulus_g = 0, modulus_gd = 0, modulus_gx = 0, modulus_d = 0;
     double reach = 0, wide = 0, g_absolute = 0, p_absolute = 0, sum_reach = 0, sum_wide = 0, hat_absolute = 0;
-    double largest_g = 0, largest_hat = 0, raw_products = 0, largest_raw = 0, largest_gamma = 0, largest_dy = 0;
+    double largest_g = 0, largest_hat = 0, raw_products = 0, hat_products = 0, most_g = 0, sum_raw = 0, largest_raw = 0,
+           largest_gamma = 0, largest_dy = 0;
     for (const Element& e : elements) {
       const double g = std::fabs(e.g);
       sum_g += e.g;
@@ -523,9 +534,14 @@ class Backward : private StatisticsBounds {
       largest_g = std::max(largest_g, g);
       largest_hat = std::max(largest_hat, std::fabs(e.hat));
       largest_raw = std::max(largest_raw, e.raw);
+      sum_raw += e.raw;
       largest_gamma = std::max(largest_gamma, std::fabs(e.gamma));
       largest_dy = std::max(largest_dy, std::fabs(e.dy));
-      raw_products += g * e.raw;
+      // γ may come before or after any of these.
+      const double either = std::max(g, std::fabs(e.dy));
+      most_g += either;
+      raw_products += either * e.raw;
+      hat_products += either * e.reach;
       if (folded_ && !from_output_) modulus_gx += g * std::fabs(static_cast<double>(inputs_[Role::x][e.index]));
     }
     if (flushed) {
@@ -560,7 +576,7 @@ class Backward : private StatisticsBounds {
     // Σx̂^ of the textbook's form.
     const bool with_mean = row_.centred && !from_output_ && (textbook_ || !handed_);
     double ed = 0;
-    if (with_mean && !exact.mean_of_d)
+    if (with_mean && !exact.mean_hat)
       ed = (folded_ ? sum_wide : sum_reach) * compound({factor, theta_hat, gamma_factor(1 + narrow_, u_)}) +
            (1 + factor) * hat_absolute;
 
@@ -599,7 +615,7 @@ class Backward : private StatisticsBounds {
                   (frame.shift * p_up + up * frame.shift * sum_g_most + frame.shift * frame.shift * sum_g_most +
                    (up + frame.shift) * ep) /
                   divisor;
-      if (exact.mean_of_d && sum_d == 0) fourth = 0;
+      if (exact.mean_hat && sum_d == 0) fourth = 0;
     }
     const double powers = from_output_ ? 1 : at_least_one(r) * at_least_one(r);
     const double after_sums = 12 * eta_ * at_least_one(s_high) * powers * at_least_one(raw_products + computed_p);
@@ -607,14 +623,17 @@ class Backward : private StatisticsBounds {
     // No intermediate overflows, in whatever order the factors are multiplied.
     const double square = from_output_ ? 1 : r * r;
     const double big = at_least_one(largest_raw);
-    const bool fits = modulus_g <= 0x1p127 && raw_products <= 0x1p127 && reach <= 0x1p127 && n * largest_g < top_ &&
-                      at_least_one(s_high) * at_least_one(square) * at_least_one(r) * at_least_one(1 / n) < top_ &&
-                      s_high * square * raw_products < top_ && big * raw_products < top_ &&
+    const double response = std::max(s_high, r);  // a term that is 0 may be multiplied by 0
+    const bool fits = most_g <= 0x1p127 && raw_products <= 0x1p127 && hat_products <= 0x1p127 && n * largest_g < top_ &&
+                      at_least_one(response) * at_least_one(square) * at_least_one(r) * at_least_one(1 / n) < top_ &&
+                      response * square * raw_products < top_ && big * raw_products < top_ &&
                       largest_gamma * big < top_ && largest_dy * at_least_one(largest_gamma) * big < top_ &&
                       r * at_least_one(largest_gamma) < top_ && r * (largest_g + largest_dy + modulus_g) < top_ &&
-                      s_high * square * raw_products * big < top_ &&
-                      (largest_hat * frame.up + frame.shift) * computed_p < top_ && (!folded_ || wide < top_);
-    bounds_.in_range[group] = bounds_.in_range[group] && modulus_g <= 0x1p127 && raw_products <= 0x1p127;
+                      response * square * raw_products * big < top_ &&
+                      (largest_hat * frame.up + frame.shift) * std::max(hat_products, computed_p) < top_ &&
+                      (!folded_ || wide < top_) &&
+                      (!with_mean || (2 * response * square * raw_products * at_least_one(sum_raw) < top_));
+    bounds_.in_range[group] = bounds_.in_range[group] && most_g <= 0x1p127 && raw_products <= 0x1p127;
 
     const double mean_g = row_.centred ? sum_g / n : 0;
     const double scale = frame.r * (largest_g + largest_hat * p / n);
@@ -651,7 +670,7 @@ class Backward : private StatisticsBounds {
   struct Exactness {
     bool s1 = false;
     bool p = false;
-    bool mean_of_d = false;
+    bool mean_hat = false;
     bool t2 = false;
     bool t3 = false;
     bool sum = false;
@@ -669,8 +688,8 @@ class Backward : private StatisticsBounds {
              (divides_exactly(count) && grids.powers && quotient_is_float32(value, frame.n));
     };
     exact.s1 = grids.products && below(modulus_g, grids.g);
-    exact.mean_of_d = grids.differences && below(modulus_d, grids.d);
-    const bool scales = frame.power;
+    const bool scales = frame.power;  // otherwise every x̂ is rounded
+    exact.mean_hat = scales && grids.differences && below(modulus_d, grids.d);
     exact.p = scales && exact.s1 && grids.differences && below(modulus_gd, grids.gd);
     if (folded_ && exact.p)
       exact.p = below(modulus_gx + c * modulus_g, std::min(grids.gx, c == 0 ? infinity : c_grid * grids.g));
@@ -684,7 +703,7 @@ class Backward : private StatisticsBounds {
                            (response_exact && frame.divisor == frame.n && divides(sum_gd) &&
                             product_fits(outer, outer_grid, std::fabs(sum_gd), grid_of(sum_gd), limit_) &&
                             product_fits(outer, outer_grid, std::fabs(mean_gd), grid_of(mean_gd), limit_)));
-    const bool no_mean = !row_.centred || (handed_ && !textbook_) || (exact.mean_of_d && sum_d == 0);
+    const bool no_mean = !row_.centred || (handed_ && !textbook_) || (exact.mean_hat && sum_d == 0);
     if (!(exact.t2 && exact.t3 && exact.s1 && no_mean && grids.products)) return exact;
     if (!bounds::is_power_of_two(count) && !claim_.divides_by_n) return exact;
     const double r = frame.r;
@@ -750,8 +769,8 @@ class Backward : private StatisticsBounds {
       } else if (e.d != 0 && e.dy != 0) {
         channel.term_grid = std::min(channel.term_grid, grid_of(e.d) * grid_of(e.dy) * frame.r);
       }
-      if (dy * most >= 0x1p127 || dy * e.raw >= top_ || most >= top_ || dy * r >= top_ || e.raw >= top_)
-        channel.judged = false;
+      channel.products += dy * (e.raw + most);
+      if (channel.products >= top_ || most >= top_ || dy * r >= top_ || e.raw >= top_) channel.judged = false;
     }
     // What r^ and the mean's error do to all terms of a channel together.
     for (const Element& e : elements) {
@@ -800,7 +819,9 @@ class Backward : private StatisticsBounds {
           const double read = accumulates ? zeta + (flushed ? 2 * eta_a : 0) : 0;
           total = error * (1 + factor) + (modulus + old) * factor + read + 3 * eta_out + eta_a + eta_s;
         }
-        total += last_rounding(value, exactly, into_float32) * (std::fabs(value.hi) + old + total);
+        // The sum may become a float32 before the old value is added.
+        const bool sum_is_float32 = !accumulates || finest == infinity || modulus + old < 0x1p24 * finest;
+        total += last_rounding(value, exactly && sum_is_float32, into_float32) * (std::fabs(value.hi) + old + total);
         set(role, c, total * slack_, scale + old, finite && std::isfinite(old) && modulus + old + total < 0x1p127);
       };
       judge(Role::dgamma, channel.finite && channel.judged, channel.terms, channel.computed, channel.error,
