@@ -78,14 +78,56 @@ std::int64_t group_of(const Problem& problem, Role role, std::size_t index) {
   return group_index(problem, coordinates(problem.shape, axes_of(role, row_of(problem.variant)), index));
 }
 
-std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role) {
-  const auto type = [](ScalarType t) { return t == ScalarType::float32 ? "float32" : "double"; };
+namespace {
+
+std::string_view in_words(ScalarType type) { return type == ScalarType::float32 ? "float32" : "double"; }
+
+// The sum that decides an element: of a group, or of a channel's terms, in its groups and over them.
+std::string sum_in_words(const Problem& problem, const Claim& claim, Role role) {
+  const bool parameter = role == Role::dgamma || role == Role::dbeta;
+  if (!parameter)
+    return fmt::format("{} sums of depth {}", in_words(claim.accumulator), depth(claim.group_sum, group_size(problem)));
+  const VariantRow& row = row_of(problem.variant);
+  std::int64_t share = 1, groups = 1;
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (!row.affine.has(a)) (row.reduced.has(a) ? share : groups) *= problem.shape[a];
+  std::string text = fmt::format("{} sums of depth {}", in_words(claim.accumulator), depth(claim.group_sum, share));
+  const bool accumulates = problem.convention.gradients == Gradients::accumulate;
+  if (groups > 1)
+    text += fmt::format(" in each of {} groups and {} over them", groups, depth(claim.across_groups, groups));
+  return text + (accumulates ? ", added to what was there" : "");
+}
+
+// Where the statistics come from.
+std::string statistics_in_words(const Problem& problem, const Claim& claim) {
   constexpr std::array<std::string_view, 3> algorithms{"two-pass", "one-pass", "Welford"};
+  const std::string_view type = in_words(claim.statistics);
+  const std::string own = fmt::format("{} {} statistics", algorithms[static_cast<std::size_t>(claim.variance)], type);
+  if (!is_backward(problem.phase)) return own;
+  if (problem.phase == Phase::backward_inference) return fmt::format("given statistics in {}", type);
+  if (!problem.saved) return own;
+  switch (claim.saved_use) {
+    case SavedUse::short_form:
+      return fmt::format("handed statistics in {}, short form", type);
+    case SavedUse::textbook:
+      return fmt::format("handed statistics in {}, textbook form", type);
+    case SavedUse::from_output:
+      return fmt::format("xhat from y in {}", type);
+    case SavedUse::undeclared:
+      return fmt::format("{} or handed ones, undeclared", own);
+    case SavedUse::recomputes:
+      break;
+  }
+  return own;
+}
+
+}  // namespace
+
+std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role) {
   const auto& problem = c.problem();
-  const std::int64_t n = group_size(problem);
-  std::string text = fmt::format("{} sums of depth {}, {} {} statistics, {}; n = {}", type(claim.accumulator),
-                                 depth(claim.group_sum, n), algorithms[static_cast<std::size_t>(claim.variance)],
-                                 type(claim.statistics), claim.form == AffineForm::folded ? "folded" : "centred", n);
+  std::string text =
+      fmt::format("{}, {}, {}; n = {}", sum_in_words(problem, claim, role), statistics_in_words(problem, claim),
+                  claim.form == AffineForm::folded ? "folded" : "centred", group_size(problem));
   const std::int64_t group = group_of(problem, role, element);
   if (group >= 0 && row_of(problem.variant).centred) {
     const Truth& truth = is_backward(problem.phase) ? c.gradient(claim.saved_use) : c.truth();
@@ -118,8 +160,7 @@ Bounds around_derivative(Bounds bounds, const Truth& function, const Truth& deri
 void widen(Bounds& bounds, const Bounds& other) {
   for (const Role role : gradient_roles) {
     auto& tolerance = bounds.tolerance[role];
-    for (std::size_t i = 0; i < tolerance.size(); ++i)
-      tolerance[i] = std::max(tolerance[i], other.tolerance[role][i]);
+    for (std::size_t i = 0; i < tolerance.size(); ++i) tolerance[i] = std::max(tolerance[i], other.tolerance[role][i]);
   }
   for (std::size_t q = 0; q < bounds.in_range.size(); ++q) bounds.in_range[q] = bounds.in_range[q] && other.in_range[q];
 }

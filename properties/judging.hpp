@@ -14,7 +14,9 @@ namespace normgate {
 [[nodiscard]] std::string place(const Problem& problem, Role role, std::size_t index);
 // "0x1.8p+1  3".
 [[nodiscard]] std::string both_ways(double value);
-// "float32 sums of depth 767, statistics float32, two-pass, centred; n = 768, |mean|/σ = 1000": what a bound rests on.
+// "float32 sums of depth 767, two-pass float32 statistics, centred; n = 768, |mean|/sigma = 1000": what a bound rests
+// on. Of parameter gradients "float32 sums of depth 0 in each of 64 groups and 63 over them", of a backward that is
+// handed statistics their use.
 [[nodiscard]] std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role);
 // The group that an element of a role belongs to; -1 for roles that have no group (running statistics).
 [[nodiscard]] std::int64_t group_of(const Problem& problem, Role role, std::size_t index);

@@ -187,9 +187,16 @@ class Explainer {
     for (const Candidate& one : candidates) left.push_back(one.explanation);
     std::optional<Explanation> result = agreed(std::move(left));
     if (!result) return std::nullopt;
-    asked_for_ = result->diagnosis.substr(0, result->diagnosis.find(", or "));
-    for (const Candidate& one : candidates)
-      if (one.explanation.diagnosis == asked_for_) base_ = one.first;
+    // Two that nothing tells apart are one result, "this, or that"; the first of them is looked for in smaller
+    // problems.
+    asked_for_.clear();
+    for (const Candidate& one : candidates) {
+      const std::string& name = one.explanation.diagnosis;
+      const bool is_first = result->diagnosis == name || result->diagnosis.starts_with(name + ", or ");
+      if (!is_first || name.size() <= asked_for_.size()) continue;
+      asked_for_ = name;
+      base_ = one.first;
+    }
     in_some_cases_ = !some_hold;
     if (in_some_cases_) {
       result->looks_like += in_some_cases;
