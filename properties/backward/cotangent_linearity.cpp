@@ -30,7 +30,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   constexpr std::array eps_values{1e-3F, 1e-5F, 0.5F};
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 2, 6); ++round)
-    for (const std::int64_t length : planner.lengths(1100, 7)) {
+    for (const std::int64_t length : planner.lengths(800, 8)) {
       Recipe recipe;
       recipe.length = length;
       recipe.groups = length > 200 ? 1 + length % 2 : 0;

@@ -39,7 +39,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     if (!eps || (subject.convention.eps == EpsPlacement::outside && level > 1)) return;
     Recipe recipe;
     recipe.length = length;
-    recipe.groups = length > 4096 ? 1 : 0;
+    recipe.groups = length > 256 ? 1 : 0;
     recipe.profile = Profile::exact;
     recipe.level = level;
     recipe.eps = *eps;
@@ -51,8 +51,9 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     planner.add(recipe);
   };
   std::int64_t i = 0;
+  const std::int64_t most = planner.primary() ? 1024 : 64;
   for (std::int64_t round = 0; round < planner.by_effort(2, 4, 16); ++round)
-    for (std::int64_t length = 2; length <= 1024; length *= 2)
+    for (std::int64_t length = 2; length <= most; length *= 2)
       for (const std::int32_t level : {1, 3}) {
         if (!planner.primary() && i % 3 != 0 && level == 3) continue;
         add(length, level, Cotangent::random, i % 3 == 0 ? 0 : -1);
@@ -60,15 +61,20 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
         if (round == 0) add(length, level, i % 2 == 0 ? Cotangent::unit : Cotangent::ones, -1);
         ++i;
       }
+  // In inference nothing is divided by n.
+  if (!is_training(subject.phase)) return planner.take();
   // Without gamma the long groups stay exact: a mean of 1, and x̂ times its own mean square.
-  for (const std::int64_t length : {std::int64_t{2048}, std::int64_t{16384}})
-    for (const Cotangent cotangent : {Cotangent::random, Cotangent::ones, Cotangent::normalized})
-      add(length, 1, cotangent, 0);
-  if (!planner.primary() || !is_training(subject.phase)) return planner.take();
-  std::vector<std::int64_t> lengths{1 << 17};
-  if (effort != Effort::quick) lengths.push_back(1 << 20);
-  for (const std::int64_t length : lengths)
-    for (const Cotangent cotangent : {Cotangent::ones, Cotangent::normalized}) add(length, 1, cotangent, 0);
+  add(16384, 1, Cotangent::normalized, 0);
+  if (!planner.primary()) return planner.take();
+  for (const Cotangent cotangent : {Cotangent::ones, Cotangent::normalized, Cotangent::random}) {
+    add(2048, 1, cotangent, 0);
+    add(16384, 1, cotangent, 0);
+  }
+  add(1 << 17, 1, Cotangent::ones, 0);
+  add(1 << 17, 1, Cotangent::normalized, 0);
+  if (effort == Effort::quick) return planner.take();
+  add(1 << 20, 1, Cotangent::ones, 0);
+  add(1 << 20, 1, Cotangent::normalized, 0);
   return planner.take();
 }
 

@@ -72,12 +72,15 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     return judgement;
   }
   const Differences& differences = c.differences();
-  // Differences in the place of the truth, under the same bounds; both are within the witness' bound of the derivative.
+  // Differences in the place of the truth, under bounds that take in the witness' own.
   Truth witness;
   witness.groups = c.gradient(SavedUse::recomputes).groups;
   witness.out = differences.out;
   Demand demand = demand_around_derivative(c, subject);
   demand.truth = &witness;
+  for (const Role role : gradient_roles)
+    for (std::size_t i = 0; i < witness.out[role].size(); ++i)
+      demand.bounds.tolerance[role][i] += witness.out[role][i].bound;
   const Groups groups(problem.shape, subject.row);
   for (std::int64_t q = 0; q < groups.count(); ++q)
     if (differences.kink[static_cast<std::size_t>(q)])

@@ -14,7 +14,7 @@ bool applies(const Subject& subject) { return is_backward(subject.phase) && is_n
 
 // Up to `dense` each length meets a large |mean|/sigma, a small one with another scale, and one of the other profiles;
 // a longer length meets one of the three, or a needle. Cotangents, handed statistics and options are drawn.
-void add_lengths(Planner& planner, std::int64_t most, std::size_t round) {
+void add_lengths(Planner& planner, std::int64_t most, std::int64_t one_in, std::size_t round) {
   constexpr std::int64_t dense = 68;
   constexpr std::array profiles{Profile::drift,         Profile::outlier_channels,   Profile::exact_sum,
                                 Profile::near_constant, Profile::parameter_rounding, Profile::exact};
@@ -22,11 +22,12 @@ void add_lengths(Planner& planner, std::int64_t most, std::size_t round) {
   constexpr std::array small_kappas{1.0, 0.0, 3.0, 10.0};
   constexpr std::array scales{0, -20, 10, 3, -45, 40, -2};
   std::size_t i = round;
-  for (const std::int64_t length : planner.lengths(most)) {
+  for (const std::int64_t length : planner.lengths(most, one_in)) {
     for (std::size_t family = 0; family < 4; ++family) {
       if (length <= dense ? family == 3 : family != i % 4) continue;
       Recipe recipe;
       recipe.length = length;
+      if (length > 384) recipe.groups = length < 2048 ? 1 + static_cast<std::int64_t>(i % 2) : 1;
       recipe.layouts = (i / 4 + family) % 3 == 2;
       switch (family) {
         case 0:
@@ -58,7 +59,7 @@ void add_counts(Planner& planner) {
   using Count = std::pair<std::int64_t, std::int64_t>;
   std::vector<Count> counts{{64, 9}, {20, 49}, {5, 128}};
   if (planner.primary())
-    counts.insert(counts.end(), {{33, 17}, {8, 65}, {17, 257}, {7, 1025}, {2, 5000}, {129, 130}, {768, 11}, {256, 17}});
+    counts.insert(counts.end(), {{33, 17}, {8, 65}, {17, 257}, {7, 1025}, {2, 5000}, {65, 130}, {768, 11}, {256, 17}});
   if (planner.effort() != Effort::quick && planner.primary()) counts.insert(counts.end(), {{512, 129}, {3, 65536 + 7}});
   for (const auto& [length, groups] : counts) {
     Recipe recipe;
@@ -85,9 +86,12 @@ void add_threads(Planner& planner) {
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "gradients");
-  const std::int64_t most = effort == Effort::quick ? 8200 : 70000;
+  // In inference an element is a product, and only the parameters' gradients are sums over a group.
+  const std::int64_t one_in = is_training(subject.phase) || effort != Effort::quick ? 1 : 2;
+  const std::int64_t longest = planner.primary() ? 8200 : 2100;
+  const std::int64_t most = effort == Effort::quick ? longest : 70000;
   for (std::int64_t round = 0; round < planner.by_effort(1, 4, 12); ++round)
-    add_lengths(planner, most, static_cast<std::size_t>(round));
+    add_lengths(planner, most, one_in, static_cast<std::size_t>(round));
   // Every cotangent with either kind of handed statistics, whatever is drawn above.
   for (const Cotangent cotangent : {Cotangent::random, Cotangent::ones, Cotangent::pooled, Cotangent::normalized,
                                     Cotangent::mixed, Cotangent::unit})
@@ -95,7 +99,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       for (const std::int64_t length : {24, 257}) {
         Recipe recipe;
         recipe.length = length;
-        recipe.groups = 3;
+        recipe.groups = length == 24 ? 3 : 1;
         recipe.kappa = length == 24 ? 1 : 40;
         recipe.saved = 1;
         recipe.handed = handed;
@@ -109,6 +113,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   if (subject.kernel.max_threads > 1) add_threads(planner);
   if (planner.primary())
     for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
+      if (length > 65536 && !is_training(subject.phase) && effort == Effort::quick) continue;
       Recipe recipe;
       recipe.length = length;
       recipe.groups = 1;

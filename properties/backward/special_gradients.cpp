@@ -11,8 +11,10 @@
 //   (b) one is NaN: the output is NaN (0 * NaN = NaN);
 //   (c) one is infinite, none NaN: the definition's value in extended reals, or NaN; a finite number only where the
 //       definition gives that number; exactly the definition's value if the kernel promises ieee_specials.
-// Handed statistics are NaN or infinite only where x is. A single value under n-1 has constant statistics where the
-// convention states its variance: whether x - mean of an infinite x is then 0 or NaN is open, and not judged.
+// An infinite x whose 1/D is 0 leaves dgamma a sum over the other groups, for which there is no bound here: a finite
+// number in the place of a finite one is then not judged. Handed statistics are NaN or infinite only where x is. A
+// single value under n-1 has constant statistics where the convention states its variance: whether x - mean of an
+// infinite x is then 0 or NaN is open, and not judged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,9 +35,11 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   Planner planner(subject, effort, seed, "special_gradients");
   for (std::int64_t round = 0; round < planner.by_effort(2, 3, 8); ++round)
     for (const std::int64_t length : planner.lengths(4200, 6)) {
+      // Lengths above make no new dependencies; they are met once.
+      if (effort == Effort::quick && round > 0 && length > 130) continue;
       Recipe recipe;
       recipe.length = length;
-      recipe.groups = 2 + (length + round) % 4;
+      recipe.groups = length > 1000 ? 2 : 2 + (length + round) % 4;
       recipe.profile = Profile::special;
       if (length % 3 != 0) recipe.cotangent = Cotangent::random;
       if (length % 4 != 0) recipe.gamma = recipe.beta = 1;
@@ -175,6 +179,10 @@ class SpecialJudge {
     if (depends.nan) {
       if (!std::isnan(got)) wrong = "a NaN is among the inputs that it depends on";
     } else if (depends.infinite) {
+      if (truth.finite() && truth.hi != 0 && tolerance == infinity && std::isfinite(got)) {
+        ++judgement_.not_judged;
+        return;
+      }
       const bool is_value = got == truth.hi || (std::isnan(got) && std::isnan(truth.hi)) ||
                             (tolerance < infinity && distance(got, truth) <= tolerance + truth.bound);
       if (!is_value && (promised || !std::isnan(got)))

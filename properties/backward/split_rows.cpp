@@ -46,7 +46,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   };
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 2, 6); ++round) {
-    for (const std::int64_t length : planner.lengths(1100, 11)) {
+    for (const std::int64_t length : planner.lengths(800, 13)) {
       add(length, 2 + static_cast<std::int64_t>(i % 5), i);
       ++i;
     }

@@ -12,7 +12,9 @@ bool applies(const Subject& subject) { return is_primary(subject); }
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "layouts");
   std::size_t i = 0;
-  for (const std::int64_t length : planner.lengths(2100, 3)) {
+  // A backward has twice the tensors to lay out, and half the lengths.
+  const bool backward = is_backward(subject.phase);
+  for (const std::int64_t length : planner.lengths(backward ? 1100 : 2100, backward ? 5 : 3)) {
     Recipe recipe;
     recipe.length = length;
     recipe.kappa = i % 2 == 0 ? 1 : 10;

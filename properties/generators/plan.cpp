@@ -356,6 +356,8 @@ void Planner::add_subsets() {
       Recipe recipe;
       recipe.length = length;
       recipe.groups = length > 1000 ? 2 : 3;
+      // The truth of gradients costs several times that of y.
+      if (is_backward(subject_.phase) && length != 1024) recipe.groups = length > 1000 || !primary() ? 1 : 2;
       recipe.gamma = subset & 1;
       recipe.beta = subset >> 1;
       recipe.kappa = 2;
