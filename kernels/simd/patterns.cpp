@@ -4,7 +4,7 @@
 namespace normgate::simd {
 
 std::span<const Pattern* const> patterns() {
-  static const Pattern* const list[] = {&columns, &rows, &planes, &strided};
+  static const Pattern* const list[] = {&columns, &rows, &planes, &channels, &strided};
   return list;
 }
 

@@ -59,6 +59,7 @@ struct Pattern {
 extern const Pattern rows;
 extern const Pattern planes;
 extern const Pattern columns;
+extern const Pattern channels;
 extern const Pattern strided;
 
 // Whether x, dy, dx, and gamma where each element has its own, are runs of memory on the inner reduced axis.
