@@ -261,4 +261,31 @@ inline void expect_formulas(const Call& call, const Outcome& outcome, double uni
   compare(Role::dbeta, formulas.dbeta, elements);
 }
 
+// What loops and buffers get wrong where there is nothing: a gradient without terms is 0, or what was there.
+inline void expect_empty_sums(const runner::Plugin& plugin) {
+  runner::Worker worker(plugin, plugin.targets[0], 1, {});
+  std::vector<Call> calls;
+  for (const runner::KernelInfo& kernel : plugin.kernels)
+    for (const Phase phase : {Phase::backward_training, Phase::backward_inference})
+      for (const Gradients gradients : {Gradients::overwrite, Gradients::accumulate})
+        for (const Shape& shape : {Shape{0, 2, 3, 1}, Shape{2, 2, 3, 0}, Shape{2, 0, 3, 2}, Shape{0, 1, 1, 0}}) {
+          Convention convention;
+          convention.gradients = gradients;
+          const Problem problem = plain_problem(kernel, phase, convention, shape);
+          ASSERT_EQ(check(problem), "");
+          calls.push_back({kernel.index, problem, make_inputs(problem), runner::Filling::nan});
+        }
+  const std::vector<Outcome> outcomes = worker.run(calls);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    ASSERT_EQ(outcomes[i].status, runner::Status::ok) << print(calls[i].problem) << "\n" << outcomes[i].text;
+    for (const Role role : {Role::dgamma, Role::dbeta}) {
+      const std::vector<float>& got = outcomes[i].outputs[role];
+      const bool accumulates = calls[i].problem.convention.gradients == Gradients::accumulate;
+      const std::vector<float> wanted = accumulates ? calls[i].inputs[role] : std::vector<float>(got.size(), 0.0F);
+      EXPECT_EQ(got, wanted) << print(calls[i].problem);
+      EXPECT_EQ(got.size(), static_cast<std::size_t>(calls[i].problem.shape[1] * calls[i].problem.shape[2]));
+    }
+  }
+}
+
 }  // namespace normgate::gradients

@@ -19,10 +19,12 @@ TEST(PlainGradients, FollowTheFormulas) {
   ASSERT_FALSE(HasFatalFailure());
   runner::Worker worker(plugin(), plugin().targets[0], 1, {});
   const std::vector<Outcome> outcomes = worker.run(calls);
-  // Each of the sums of depth n, their use and the statistics' own error enter once or twice; 1/D with another eps
+  // Sums of depth n, the statistics' own among them, whose error counts in x and not in the smaller x - mean.
   // less.
   for (std::size_t i = 0; i < calls.size() && !HasFatalFailure(); ++i) expect_formulas(calls[i], outcomes[i], 64, 8);
 }
+
+TEST(PlainGradients, WithoutTermsAreZeroOrWhatWasThere) { expect_empty_sums(plugin()); }
 
 }  // namespace
 }  // namespace normgate::gradients

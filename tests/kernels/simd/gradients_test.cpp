@@ -1,6 +1,8 @@
 // The SIMD kernels' gradients, on every target that this CPU has.
 #include "tests/kernels/gradients.hpp"
 
+#include <limits>
+
 namespace normgate::gradients {
 namespace {
 
@@ -74,6 +76,42 @@ TEST(SimdGradients, HaveTheSameBitsInEveryLayoutAndPlace) {
   for (std::size_t i = 0; i < calls.size() && !HasFatalFailure(); ++i) {
     ASSERT_EQ(expected[i].status, runner::Status::ok) << expected[i].text;
     expect_same_bits(calls[i], outcomes[i].outputs, expected[i].outputs, "dense and");
+  }
+}
+
+TEST(SimdGradients, WithoutTermsAreZeroOrWhatWasThere) { expect_empty_sums(plugin()); }
+
+// g is infinite in one channel only: what a sum of dy times gamma makes of upstream gradients of both signs is not what
+// the sum of g is. ieee_specials promises the latter in every layout.
+TEST(SimdGradients, SumInfiniteProductsOneByOne) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<Call> calls;
+  for (const runner::KernelInfo& kernel : plugin().kernels)
+    for (const Axis inner : {Axis::s, Axis::k, Axis::n})
+      for (const bool both_signs : {false, true}) {
+        Problem p = plain_problem(kernel, Phase::backward_training, {}, {2, 2, 3, 4});
+        for (const Role role : {Role::x, Role::dy, Role::dx})
+          if (inner != Axis::s) std::swap(p.layout[role].order[3], p.layout[role].order[inner == Axis::k ? 2 : 0]);
+        Call call{kernel.index, p, make_inputs(p), runner::Filling::nan};
+        call.inputs[Role::gamma][1] = infinity;
+        for (std::size_t i = 0; i < call.inputs[Role::dy].size(); ++i) {
+          const float magnitude = 1 + std::fabs(call.inputs[Role::dy][i]);
+          call.inputs[Role::dy][i] = both_signs && i % 3 == 0 ? -magnitude : magnitude;
+        }
+        calls.push_back(std::move(call));
+      }
+  runner::Worker worker(plugin(), plugin().targets[0], 1, {});
+  const std::vector<Outcome> outcomes = worker.run(calls);
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    ASSERT_EQ(outcomes[c].status, runner::Status::ok) << outcomes[c].text;
+    const Formulas formulas(calls[c].problem, calls[c].inputs);
+    for (std::size_t i = 0; i < formulas.dx.size(); ++i) {
+      const auto got = static_cast<double>(outcomes[c].outputs[Role::dx][i]);
+      const double wanted = formulas.dx[i].value;
+      if (std::isfinite(wanted)) continue;
+      EXPECT_TRUE(got == wanted || (std::isnan(got) && std::isnan(wanted)))
+          << print(calls[c].problem) << "\ndx[" << i << "] is " << got << ", by the formulas " << wanted;
+    }
   }
 }
 
