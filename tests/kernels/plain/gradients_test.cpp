@@ -19,8 +19,8 @@ TEST(PlainGradients, FollowTheFormulas) {
   ASSERT_FALSE(HasFatalFailure());
   runner::Worker worker(plugin(), plugin().targets[0], 1, {});
   const std::vector<Outcome> outcomes = worker.run(calls);
-  // Sums of depth n, the statistics' own among them, whose error counts in x and not in the smaller x - mean.
-  // less.
+  // Sums of depth n, the statistics' own among them, whose error counts in x and not in the smaller
+  // x - mean.
   for (std::size_t i = 0; i < calls.size() && !HasFatalFailure(); ++i) expect_formulas(calls[i], outcomes[i], 64, 8);
 }
 
