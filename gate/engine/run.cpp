@@ -203,7 +203,7 @@ Record replay(const Gate& gate, const RunOptions& options, const Problem& proble
   stage.harness_errors.insert(stage.harness_errors.begin(), gate.harness_errors.begin(), gate.harness_errors.end());
   std::erase_if(stage.units, [&](const auto& staged) {
     return staged->kernel->variant != problem.variant || staged->convention != problem.convention ||
-           !takes_tensors_of(*staged->kernel, problem);
+           !tensors_amiss(*staged->kernel, problem).empty();
   });
   const Case one_case(problem);
   NoProgress progress;

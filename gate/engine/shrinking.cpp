@@ -101,7 +101,7 @@ class Explainer {
 
   std::optional<FindingRows> explain_by(const ExplainedLine& line) {
     const ProblemOrError parsed = parse_problem(line.problem);
-    if (!parsed.problem || !takes_tensors_of(failed_.subject.kernel, *parsed.problem)) return std::nullopt;
+    if (!parsed.problem || !tensors_amiss(failed_.subject.kernel, *parsed.problem).empty()) return std::nullopt;
     const TriedCase tried = attempt(Case(*parsed.problem));
     if (tried.result.end != CaseEnd::violated) return std::nullopt;
     auto explanation = explanation_of_unit(tried, *parsed.problem);
@@ -281,7 +281,7 @@ class Explainer {
   }
 
   bool fails_alike(const Problem& candidate) {
-    if (!takes_tensors_of(failed_.subject.kernel, candidate)) return false;
+    if (!tensors_amiss(failed_.subject.kernel, candidate).empty()) return false;
     const TriedCase tried = attempt(Case(candidate));
     if (verdict_of(tried.result.end) != failed_.failure.verdict) return false;
     if (failed_.failure.verdict != Verdict::failed || diagnosis_.empty()) return true;
@@ -300,18 +300,24 @@ class Explainer {
 
 }  // namespace
 
-bool takes_tensors_of(const runner::KernelInfo& kernel, const Problem& problem) {
+std::string tensors_amiss(const runner::KernelInfo& kernel, const Problem& problem) {
   const runner::PhaseRoles& roles = kernel.roles[static_cast<std::size_t>(problem.phase)];
+  // A kernel that works from y, once it is handed the deviation, works from nothing else, and no other kernel does.
+  if (problem.phase == Phase::backward_training && problem.saved) {
+    const bool from_output = kernel.claim.saved_use == SavedUse::from_output;
+    if (from_output && !problem.from_output) return "works from y (NG_USE_FROM_OUTPUT), and from_output is 0";
+    if (!from_output && problem.from_output) return "does not work from y (NG_USE_FROM_OUTPUT), and from_output is 1";
+  }
   for (std::size_t r = 0; r < role_count; ++r) {
     const Role role = static_cast<Role>(r);
     const bool present = use_of(problem, role).present();
     const bool understood = role == Role::x || role == Role::y || role == Role::dy || role == Role::dx;
-    if (((roles.required >> r) & 1U) != 0 && !present) return false;
-    if (present && !understood && ((roles.supported >> r) & 1U) == 0) return false;
+    if (((roles.required >> r) & 1U) != 0 && !present)
+      return fmt::format("requires {}, which the line does not have", name_of(role));
+    if (present && !understood && ((roles.supported >> r) & 1U) == 0)
+      return fmt::format("does not support {}, which the line has", name_of(role));
   }
-  // A kernel that works from y, once it is handed the deviation, works from nothing else, and no other kernel does.
-  const bool from_output = kernel.claim.saved_use == SavedUse::from_output;
-  return problem.phase != Phase::backward_training || !problem.saved || problem.from_output == from_output;
+  return "";
 }
 
 std::string replay_command(const std::string& line, const Unit& unit, const RunOptions& options) {

@@ -40,9 +40,8 @@ struct ExplainedLine {
 [[nodiscard]] FindingRows plain_finding(const Property& property, const Unit& unit, const Failure& failure,
                                         const RunOptions& options);
 
-// Whether a kernel can be called with the tensors of a problem: all that it requires are there, and none that it does
-// not know.
-[[nodiscard]] bool takes_tensors_of(const runner::KernelInfo& kernel, const Problem& problem);
+// "", or why a kernel cannot be called with the tensors of a problem: "requires mean, which the line does not have".
+[[nodiscard]] std::string tensors_amiss(const runner::KernelInfo& kernel, const Problem& problem);
 
 // normgate replay '<line>' --kernel K --target T --property P [--plugin F], as a shell reads it.
 [[nodiscard]] std::string replay_command(const std::string& line, const Unit& unit, const RunOptions& options);

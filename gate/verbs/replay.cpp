@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "gate/engine/names.hpp"
 #include "gate/engine/shrinking.hpp"
@@ -43,32 +44,53 @@ std::string joined(const Values& values, Text text) {
   return result;
 }
 
-// Which function of handed statistics the kernels that take a line compute; nothing if they disagree or do not say.
-std::optional<SavedUse> declared_use(const Gate& gate, const RunOptions& options, const Problem& problem) {
-  if (problem.from_output) return SavedUse::from_output;
-  std::optional<SavedUse> use;
+// The selected kernels that have the line's variant, phase and convention.
+std::vector<const runner::KernelInfo*> kernels_of(const Gate& gate, const RunOptions& options, const Problem& problem) {
+  const auto has = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  std::vector<const runner::KernelInfo*> result;
   for (const auto& plugin : gate.plugins)
-    for (const runner::KernelInfo& kernel : plugin->kernels) {
-      if (!selected(options.kernels, kernel.name) || kernel.variant != problem.variant) continue;
-      if (std::find(kernel.phases.begin(), kernel.phases.end(), problem.phase) == kernel.phases.end()) continue;
-      if (!takes_tensors_of(kernel, problem)) continue;
-      if (kernel.claim.saved_use == SavedUse::undeclared ||
-          use.value_or(kernel.claim.saved_use) != kernel.claim.saved_use)
-        return std::nullopt;
-      use = kernel.claim.saved_use;
-    }
-  return use;
+    for (const runner::KernelInfo& kernel : plugin->kernels)
+      if (selected(options.kernels, kernel.name) && kernel.variant == problem.variant &&
+          has(kernel.phases, problem.phase) && has(kernel.conventions, problem.convention))
+        result.push_back(&kernel);
+  return result;
 }
 
-// What `want` stands for where several functions are meant by one name.
+// Why no kernel takes the line.
+std::string not_taken(const Gate& gate, const RunOptions& options, const Problem& problem) {
+  const std::string start = "no selected kernel takes this line: ";
+  for (const runner::KernelInfo* kernel : kernels_of(gate, options, problem))
+    if (const std::string reason = tensors_amiss(*kernel, problem); !reason.empty())
+      return fmt::format("{}{} {}", start, kernel->name, reason);
+  return fmt::format("{}it needs variant {}, phase {}, convention {} and a property that applies", start,
+                     row_of(problem.variant).name, name_of(problem.phase), print(problem.convention));
+}
+
+// Which function of handed statistics the kernels that take a line compute: what they declare, the derivative of the
+// forward if they declare nothing or disagree.
+SavedUse use_of_kernels(const Gate& gate, const RunOptions& options, const Problem& problem) {
+  if (problem.from_output) return SavedUse::from_output;
+  std::optional<SavedUse> use;
+  for (const runner::KernelInfo* kernel : kernels_of(gate, options, problem)) {
+    if (!tensors_amiss(*kernel, problem).empty()) continue;
+    const SavedUse declared = kernel->claim.saved_use;
+    if (declared == SavedUse::undeclared || use.value_or(declared) != declared) return SavedUse::recomputes;
+    use = declared;
+  }
+  return use.value_or(SavedUse::recomputes);
+}
+
+// Where several functions have one name: which of them is wanted.
 std::string_view meaning_of(SavedUse use) {
   switch (use) {
     case SavedUse::short_form:
-      return "the gradients as NG_USE_SHORT makes them of the handed statistics";
+      return "what NG_USE_SHORT makes of the handed statistics";
     case SavedUse::textbook:
-      return "the gradients as NG_USE_TEXTBOOK makes them of the handed statistics";
+      return "what NG_USE_TEXTBOOK makes of the handed statistics";
     case SavedUse::from_output:
-      return "the gradients as NG_USE_FROM_OUTPUT makes them of y and the handed statistics";
+      return "what NG_USE_FROM_OUTPUT makes of y and the handed statistics";
     case SavedUse::recomputes:
     case SavedUse::undeclared:
       break;
@@ -97,7 +119,8 @@ std::string values_of(const Problem& problem, SavedUse use, bool exact) {
   };
   for (std::size_t role = 0; role < role_count; ++role) in(static_cast<Role>(role));
   for (std::size_t role = 0; role < role_count; ++role) want(static_cast<Role>(role));
-  if (problem.phase == Phase::backward_training && problem.saved) text += fmt::format("want is {}\n", meaning_of(use));
+  if (problem.phase == Phase::backward_training && problem.saved)
+    text += fmt::format("note the wanted gradients are {}\n", meaning_of(use));
   return text;
 }
 
@@ -112,7 +135,7 @@ int replay_line(ReplayOptions& options) {
 
   const Gate gate = open_gate(common.run);
   if (std::string sentence = wrong_names(gate, common.run); !sentence.empty()) return usage_error(sentence);
-  const SavedUse use = declared_use(gate, common.run, *parsed.problem).value_or(SavedUse::recomputes);
+  const SavedUse use = use_of_kernels(gate, common.run, *parsed.problem);
   if (!options.dump.empty()) {
     const std::string text = fmt::format("{}\n{}", print(*parsed.problem), values_of(*parsed.problem, use, true));
     if (const auto error = write_file(options.dump, text)) {
@@ -122,11 +145,7 @@ int replay_line(ReplayOptions& options) {
   }
   const Record record = replay(gate, common.run, *parsed.problem, options.repeat);
   if (record.units.empty() && record.harness_errors.empty()) {
-    return usage_error(fmt::format(
-        "no selected kernel takes this line: it needs variant {}, phase {}, convention {}, the tensors of the line and "
-        "a "
-        "property that applies",
-        row_of(parsed.problem->variant).name, name_of(parsed.problem->phase), print(parsed.problem->convention)));
+    return usage_error(not_taken(gate, common.run, *parsed.problem));
   }
   if (!common.quiet && element_count(parsed.problem->shape) <= elements_to_print)
     fmt::print("{}\n", values_of(*parsed.problem, use, false));

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 namespace {
@@ -21,6 +22,7 @@ const std::string plugins = NORMGATE_PLUGINS;
 const std::string broken = " --plugin " + plugins + "/normgate_broken.so ";
 
 const std::string mischief = " --plugin " NORMGATE_MISCHIEF " ";
+const std::string gradient = " --plugin " NORMGATE_GRADIENT " ";
 
 struct Ran {
   int exit_code = -1;
@@ -293,6 +295,144 @@ TEST_F(Command, ReplayPrintsSmallProblemsAndDumpsThem) {
   EXPECT_NE(ran.text.find("in   x 2 4 6 8\n"), std::string::npos) << ran.text;
   EXPECT_NE(ran.text.find("want y -1.68328157 0.105572809 1.89442719 3.68328157\n"), std::string::npos) << ran.text;
   EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+// ---- a plugin with a backward kernel alone -------------------------------------------------------------------------
+
+TEST_F(Command, ASoundBackwardPasses) {
+  const std::filesystem::path file = folder_ / "record.json";
+  const Ran ran =
+      normgate("check" + gradient + "--kernel gradient/sound --kernel gradient/in_place --json " + file.string());
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("PASSED on 1 of 1 target"), std::string::npos) << ran.text;
+  const nlohmann::json record = read_json(file);
+  std::set<std::string> outputs;
+  for (const auto& unit : record.at("units")) {
+    EXPECT_EQ(unit.at("phase"), "backward_training");
+    EXPECT_EQ(unit.at("verdict"), "PASSED");
+    if (unit.at("property") == "gradients") outputs.insert(unit.at("worst").at("output"));
+  }
+  EXPECT_FALSE(outputs.empty());
+  for (const std::string& output : outputs) EXPECT_TRUE(output == "dx" || output == "dgamma" || output == "dbeta");
+}
+
+TEST_F(Command, WhatABackwardDoesNotClaimIsToldInItsOwnWords) {
+  const Ran sound = normgate("check" + gradient + "--kernel gradient/sound --property determinism");
+  EXPECT_EQ(sound.exit_code, 0) << sound.text;
+  const std::string all = row(sound.text, "not claimed, not tested: ");
+  EXPECT_EQ(
+      all,
+      "forward_training, forward_inference, backward_inference, the use of saved statistics, dx over dy, channels "
+      "last, padding, strides, mixed layouts, expanded dy, threads, row independence, batch invariance, scale "
+      "covariance, infinities, layout invariance (gradient/sound)");
+  const Ran in_place = normgate("check" + gradient + "--kernel gradient/in_place --property determinism");
+  const std::string other = row(in_place.text, "not claimed, not tested: ");
+  EXPECT_EQ(other.find("dx over dy"), std::string::npos) << other;
+  EXPECT_EQ(other.find("the use of saved statistics"), std::string::npos) << other;
+}
+
+TEST_F(Command, EachWrongBackwardIsFoundAndItsCommandRepeatsIt) {
+  struct Wrong {
+    const char *kernel, *property, *at, *looks_like;
+  };
+  const Wrong wrong[] = {
+      {"mean_term_forgotten", "gradients", "dx[", "dx without the term mean(dy*gamma)"},
+      {"xhat_term_forgotten", "gradients", "dx[", "dx without the term xhat*mean(dy*gamma*xhat)"},
+      {"dgamma_of_x", "gradients", "dgamma[", "dgamma sums dy*x, not dy*xhat"},
+      {"last_row_lost", "gradients", "dgamma[", "the last sample is not reduced into dgamma, dbeta"},
+      {"adds_to_dbeta", "gradients", "dbeta[", "NG_GRADIENTS_ACCUMULATE"},
+      {"adds_to_dbeta", "memory", "dbeta", ""},
+      {"mean_term_forgotten", "gradient_identities", "dx", ""},
+      {"xhat_term_forgotten", "finite_differences", "dx[", ""},
+      {"last_row_lost", "split_rows", "d", ""},
+  };
+  for (const Wrong& each : wrong) {
+    const Ran ran = normgate("check" + gradient + "--kernel gradient/" + each.kernel + " --property " + each.property);
+    EXPECT_EQ(ran.exit_code, 1) << each.kernel << "\n" << ran.text;
+    EXPECT_EQ(row(ran.text, "at    ").find(each.at), 0U) << ran.text;
+    EXPECT_NE(row(ran.text, "looks like ").find(each.looks_like), std::string::npos) << ran.text;
+    // Shrunk in the kernel's own phase, to a problem that can be read.
+    const std::string problem = row(ran.text, "case  ");
+    EXPECT_EQ(problem.find("backward_training layer_norm "), 0U) << ran.text;
+    EXPECT_NE(problem.find(" saved=1"), std::string::npos) << ran.text;
+    const Ran again = run_again(ran.text);
+    EXPECT_EQ(again.exit_code, 1) << again.text;
+    for (const char* label : {"case  ", "at    ", "got   ", "want  ", "error "})
+      EXPECT_EQ(row(again.text, label), row(ran.text, label)) << again.text;
+    // The concrete values stand above.
+    EXPECT_NE(again.text.find("in   dy "), std::string::npos) << again.text;
+    EXPECT_NE(again.text.find("want dx "), std::string::npos) << again.text;
+  }
+  const Ran writes = normgate("check" + gradient + "--kernel gradient/writes_over_dy --property gradients");
+  EXPECT_EQ(writes.exit_code, 1);
+  EXPECT_NE(row(writes.text, "got   ").find("wrote to the input dy[0,0,0,0]"), std::string::npos) << writes.text;
+}
+
+TEST_F(Command, ReplayOfABackwardLineSaysWhichGradientsItWants) {
+  const std::string line =
+      "replay 'backward_training layer_norm n=1 g=1 k=2 s=1 saved=1 eps=3 "
+      "values=x:[1,3];gamma:[2,4];mean:[2];stat:[0.5];dy:[1,0]' --property gradients" +
+      gradient;
+  // r = 1/2, xhat = -1/2 and 1/2, g = 2 and 0: mean(g) = 1, mean(g*xhat) = -1/2.
+  const std::string values =
+      "in   x 1 3\nin   gamma 2 4\nin   mean 2\nin   stat 0.5\nin   dy 1 0\nwant dx 0.375 -0.375\n"
+      "want dgamma -0.5 0\nwant dbeta 1 0\n";
+  const std::filesystem::path file = folder_ / "tensors.txt";
+  const Ran declared = normgate(line + "--kernel gradient/in_place --dump " + file.string());
+  EXPECT_EQ(declared.exit_code, 0) << declared.text;
+  EXPECT_EQ(declared.text.find(values + "note the wanted gradients are what NG_USE_SHORT makes of the handed"), 0U)
+      << declared.text;
+  std::ifstream dumped(file);
+  const std::string dump{std::istreambuf_iterator<char>(dumped), std::istreambuf_iterator<char>()};
+  EXPECT_EQ(dump.find("backward_training layer_norm n=1 g=1 k=2 s=1 saved=1 eps=3 values="), 0U) << dump;
+  for (const char* part : {"\nin   mean 0x1p+1\n", "\nin   dy 0x1p+0 0x0p+0\n", "\nwant dx 0x1.8p-2 -0x1.8p-2\n",
+                           "\nwant dgamma -0x1p-1 0x0p+0\n", "\nwant dbeta 0x1p+0 0x0p+0\n"})
+    EXPECT_NE(dump.find(part), std::string::npos) << part << dump;
+  const Ran undeclared = normgate(line + "--kernel gradient/sound");
+  EXPECT_EQ(undeclared.text.find(values + "note the wanted gradients are the derivative of the forward"), 0U)
+      << undeclared.text;
+}
+
+TEST_F(Command, ALineThatABackwardCannotTakeIsWrongUseWithTheReason) {
+  const auto sentence = [&](const std::string& line) {
+    const Ran ran = normgate("replay '" + line + "'" + gradient + "--kernel gradient/sound");
+    EXPECT_EQ(ran.exit_code, 2) << ran.text;
+    return ran.text;
+  };
+  const auto says = [&](const std::string& line, const std::string& what) {
+    const std::string text = sentence(line);
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+  };
+  says("backward_training layer_norm n=2 k=3", "gradient/sound requires mean, which the line does not have");
+  says("backward_training layer_norm n=2 k=3 saved=1 from_output=1",
+       "gradient/sound does not work from y (NG_USE_FROM_OUTPUT), and from_output is 1");
+  says("backward_inference layer_norm n=2 k=3 given=saved", "it needs variant layer_norm, phase backward_inference");
+  says("forward_training layer_norm n=2 k=3", "it needs variant layer_norm, phase forward_training");
+  says("backward_training layer_norm n=2 k=3 from_output=1", "only with saved=1");
+  says("backward_training layer_norm n=2 k=3 saved=1 dy.layout=ngks", "any with cotangent=ones");
+  says("backward_training layer_norm n=2 k=3 saved=1 cotangent=one", "the nearest is ones");
+}
+
+TEST_F(Command, APhaseIsSelectedByItsName) {
+  const Ran backward = normgate("check --dry-run" + gradient + "--kernel gradient/sound --phase backward_training");
+  EXPECT_EQ(backward.exit_code, 0);
+  EXPECT_NE(backward.text.find("gradient/sound  default  backward_training  pytorch  gradients  "), std::string::npos)
+      << backward.text;
+  EXPECT_EQ(backward.text.find("accuracy"), std::string::npos) << backward.text;
+  const Ran forward = normgate("check" + gradient + "--kernel gradient/sound --phase forward_training");
+  EXPECT_EQ(forward.exit_code, 4) << forward.text;
+  const Ran wrong = normgate("check" + gradient + "--phase backward_trianing");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.text.find("backward_training"), std::string::npos) << wrong.text;
+}
+
+TEST_F(Command, TheDoctorCallsABackwardInItsOwnPhase) {
+  const Ran doctor = normgate("doctor" + gradient);
+  EXPECT_EQ(doctor.exit_code, 0) << doctor.text;
+  EXPECT_NE(doctor.text.find("ok   worker       gradient on default\n"), std::string::npos) << doctor.text;
+  const Ran list = normgate("list kernels" + gradient);
+  EXPECT_NE(list.text.find("gradient/sound  layer_norm  backward_training  pytorch\n"), std::string::npos) << list.text;
+  EXPECT_EQ(normgate("list cotangents").text, "random\nones\npooled\nnormalized\nmixed\nunit\n");
 }
 
 TEST_F(Command, InProcessJudgesTheSame) {
