@@ -772,6 +772,7 @@ class Backward : private StatisticsBounds {
       channel.products += dy * (e.raw + most);
       if (channel.products >= top_ || most >= top_ || dy * r >= top_ || e.raw >= top_) channel.judged = false;
     }
+    if (nan) return;
     // What r^ and the mean's error do to all terms of a channel together.
     for (const Element& e : elements) {
       Channel& channel = channels_[e.channel];
