@@ -107,6 +107,20 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
         recipe.layouts = length == 24;
         planner.add(recipe);
       }
+  // What a sum or a mean over positions leaves as dy: expanded in memory, not written out.
+  for (const Shape& shape : {Shape{2, 1, 5, 7}, Shape{3, 2, 4, 9}, Shape{1, 1, 33, 5}}) {
+    Problem p;
+    p.shape = shape;
+    p.saved = true;
+    p.cotangent = Cotangent::pooled;
+    p.layout[Role::dy].broadcast = {Axis::s};
+    planner.add(p);
+    p.cotangent = Cotangent::ones;
+    p.layout[Role::dy].broadcast = {Axis::n, Axis::g, Axis::k, Axis::s};
+    planner.add(p);
+    p.layout[Role::dy].broadcast = {Axis::g, Axis::k};
+    planner.add(p);
+  }
   planner.add_subsets();
   planner.add_shapes({Profile::conditioned});
   add_counts(planner);
