@@ -822,7 +822,8 @@ class Backward : private StatisticsBounds {
         }
         // The sum may become a float32 before the old value is added.
         const bool sum_is_float32 = !accumulates || finest == infinity || modulus + old < 0x1p24 * finest;
-        total += last_rounding(value, exactly && sum_is_float32, into_float32) * (std::fabs(value.hi) + old + total);
+        if (value.finite())
+          total += last_rounding(value, exactly && sum_is_float32, into_float32) * (std::fabs(value.hi) + old + total);
         set(role, c, total * slack_, scale + old, finite && std::isfinite(old) && modulus + old + total < 0x1p127);
       };
       judge(Role::dgamma, channel.finite && channel.judged, channel.terms, channel.computed, channel.error,
