@@ -22,6 +22,12 @@ struct Element {
   std::int64_t position, size, group;
 };
 
+float to_bfloat16(float value) {
+  int exponent = 0;
+  const float mantissa = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(mantissa * 256) / 256, exponent);
+}
+
 // A float kernel with places to go wrong.
 struct Mistakes {
   std::function<float(const Element&)> dx = [](const Element& e) {
@@ -342,6 +348,57 @@ TEST_F(BackwardDiagnosisTest, Layouts) {
       for (std::size_t s = 0; s < 5; ++s) memory[(n * 5 + s) * 6 + g] = inputs[Role::dy][(n * 6 + g) * 5 + s];
   taken[Role::dy] = memory;
   EXPECT_EQ(diagnosis_of(inputs, run(problem_, taken, {})), "dy read as if contiguous, or dy read in the layout of x");
+}
+
+TEST_F(BackwardDiagnosisTest, OtherInputs) {
+  const Inputs inputs = make_inputs(problem_);
+  Inputs swapped = inputs;
+  std::swap(swapped[Role::x], swapped[Role::dy]);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, swapped, {})), "x and dy swapped");
+  Inputs positive = inputs;
+  for (float& value : positive[Role::gamma]) value = std::fabs(value);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, positive, {})), "absolute value of gamma");
+  problem_.in_place = true;
+  runner::Outcome late = run(problem_, inputs, {});
+  Inputs over = inputs;
+  over[Role::dy] = late.outputs[Role::dx];
+  const runner::Outcome of_dx = run(problem_, over, {});
+  late.outputs[Role::dgamma] = of_dx.outputs[Role::dgamma];
+  late.outputs[Role::dbeta] = of_dx.outputs[Role::dbeta];
+  EXPECT_EQ(diagnosis_of(inputs, late), "gradients of the parameters from dx instead of dy");
+}
+
+TEST_F(BackwardDiagnosisTest, HandedStatistics) {
+  problem_.saved = true;
+  Inputs inputs = make_inputs(problem_);
+  Inputs handed = inputs;
+  const auto eps = static_cast<float>(problem_.eps);
+  for (float& value : handed[Role::stat]) value = 1 / std::sqrt(1 / (value * value) + eps);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, handed, {})), "eps added to a handed reciprocal deviation");
+  handed = inputs;
+  for (const Role role : {Role::mean, Role::stat})
+    for (float& value : handed[role]) value = to_bfloat16(value);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, handed, {})), "handed statistics rounded to bfloat16");
+}
+
+TEST_F(BackwardDiagnosisTest, ShorterTypes) {
+  const Inputs inputs = make_inputs(problem_);
+  runner::Outcome outcome = run(problem_, inputs, {});
+  for (const Role role : {Role::dgamma, Role::dbeta})
+    for (float& value : outcome.outputs[role]) value = to_bfloat16(value * 1.02F);
+  EXPECT_EQ(diagnosis_of(inputs, outcome), "gradients of the parameters in bfloat16");
+}
+
+// A sound kernel that claims too much.
+TEST_F(BackwardDiagnosisTest, ClaimsOfAnotherArithmetic) {
+  kernel_.claim.accumulator = ScalarType::float64;
+  kernel_.claim.statistics = ScalarType::float64;
+  problem_.kappa = 100;
+  problem_.shape = {3, 1, 700, 1};
+  const Inputs inputs = make_inputs(problem_);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, inputs, {})), "float32 accumulator");
+  kernel_.claim.statistics = ScalarType::float32;
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, inputs, {})), "float32 accumulator");
 }
 
 // What is unknown, or known to be something else, is not explained.

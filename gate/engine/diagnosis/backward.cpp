@@ -65,7 +65,8 @@ Diagnosed BackwardDiagnosis::find() {
         });
     if (beyond_bound_) {
       flushed_subnormals();
-      short_output();
+      if (only_suspected({Role::dx})) short_output();
+      short_parameters();
       if (model_holds_) {
         error_of_a_term();
         common_factor();
@@ -98,6 +99,7 @@ void BackwardDiagnosis::for_each_prediction(const Visit& visit) const {
   other_terms(visit);
   other_channels(visit);
   if (quick_) lost_rows(visit);
+  other_inputs(visit);
   other_statistics(visit);
   other_layouts(visit);
 }
@@ -121,6 +123,18 @@ StatisticsOf BackwardDiagnosis::statistics_used() const {
   };
 }
 
+Statistics BackwardDiagnosis::statistics_of(const std::vector<double>& x, std::int64_t group) const {
+  const auto n = static_cast<std::size_t>(groups_.size());
+  const std::size_t* elements = order_.data() + static_cast<std::size_t>(group) * n;
+  double sum = 0;
+  for (std::size_t p = 0; p < n; ++p) sum += x[elements[p]];
+  const double mean = subject_.row.centred ? sum / static_cast<double>(n) : 0;
+  double squares = 0;
+  for (std::size_t p = 0; p < n; ++p) squares += (x[elements[p]] - mean) * (x[elements[p]] - mean);
+  const double variance = squares / divisor(static_cast<double>(n));
+  return {mean, variance, root(variance)};
+}
+
 double BackwardDiagnosis::response(const Statistics& statistics) const {
   const auto& [mean, variance, factor] = statistics;
   switch (problem_.convention.eps) {
@@ -137,8 +151,9 @@ double BackwardDiagnosis::response(const Statistics& statistics) const {
 }
 
 BackwardDiagnosis::Model BackwardDiagnosis::model_of(const StatisticsOf& statistics, std::vector<double> dy,
-                                                     std::vector<double> x) const {
+                                                     std::vector<double> x, std::vector<double> gamma) const {
   Model model;
+  model.gamma = std::move(gamma);
   model.dy = std::move(dy);
   model.x = std::move(x);
   model.xhat.resize(model.dy.size());
@@ -156,7 +171,7 @@ BackwardDiagnosis::Model BackwardDiagnosis::model_of(const StatisticsOf& statist
       if (model.x.empty()) {
         const std::size_t c = channel_[i];
         const double beta = inputs_[Role::beta].empty() ? 0 : static_cast<double>(inputs_[Role::beta][c]);
-        model.xhat[i] = (static_cast<double>(inputs_[Role::y][i]) - beta) / gamma_[c];
+        model.xhat[i] = (static_cast<double>(inputs_[Role::y][i]) - beta) / model.gamma[c];
       } else {
         model.xhat[i] = (model.x[i] - (subject_.row.centred ? own.mean : 0)) * own.factor;
       }
@@ -176,15 +191,16 @@ void BackwardDiagnosis::collect_model() {
   if (size == 0 || truth_.groups.size() != static_cast<std::size_t>(groups_.count())) return;
   order_.reserve(size);
   channel_.resize(size);
-  gamma_.assign(static_cast<std::size_t>(element_count(restricted(problem_.shape, affine_))), 1);
+  channels_ = static_cast<std::size_t>(element_count(restricted(problem_.shape, affine_)));
+  std::vector<double> gamma(channels_, 1);
   for (std::int64_t group = 0; group < groups_.count(); ++group)
     groups_.for_each(group, [&](std::int64_t i, const Shape& at) {
       order_.push_back(static_cast<std::size_t>(i));
       const auto c = static_cast<std::size_t>(dense_index(problem_.shape, affine_, at));
       channel_[static_cast<std::size_t>(i)] = c;
-      gamma_[c] = gamma_at(at);
+      gamma[c] = gamma_at(at);
     });
-  model_ = model_of(statistics_used(), doubles(Role::dy), doubles(Role::x));
+  model_ = model_of(statistics_used(), doubles(Role::dy), doubles(Role::x), gamma);
   model_holds_ = model_holds();
 }
 
@@ -223,8 +239,8 @@ void BackwardDiagnosis::sum_terms(Prediction& prediction, Role role, const TermO
   if (!written(role)) return;
   auto& value = prediction.value[role];
   auto& scale = prediction.scale[role];
-  value.assign(gamma_.size(), 0);
-  scale.assign(gamma_.size(), 0);
+  value.assign(channels_, 0);
+  scale.assign(channels_, 0);
   for (const std::size_t i : order_) {
     const double one = term(i);
     value[channel_[i]] += one;
@@ -349,14 +365,18 @@ void BackwardDiagnosis::zero_or_handed_on() {
     const auto& values = outcome_.outputs[role];
     return std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
   };
+  const bool everything = std::all_of(std::begin(gradient_roles), std::end(gradient_roles),
+                                      [&](Role role) { return !written(role) || all_zero(role); });
   for (const Role role : gradient_roles) {
-    if (!any_[role]) continue;
-    const std::string diagnosis = fmt::format("{} zero", name_of(role));
+    if (!any_[role] || (everything && role != suspects_.front().role)) continue;
+    const std::string diagnosis = everything ? "all gradients zero" : fmt::format("{} zero", name_of(role));
+    if (!everything && !only_suspected({role})) continue;
     const auto& wanted = truth_.out[role];
     const auto others = static_cast<std::int64_t>(std::count_if(
         wanted.begin(), wanted.end(), [](const Exact& value) { return value.finite() && value.hi != 0; }));
     if (asked(diagnosis) && all_zero(role) && others >= matched_at_least)
-      add(2, diagnosis, fmt::format("{} is zero everywhere", name_of(role)));
+      add(2, diagnosis, everything ? "all gradients are zero" : fmt::format("{} is zero everywhere", name_of(role)), "",
+          static_cast<std::int64_t>(suspects_.size()));
   }
   if (!any_[Role::dx] || !only_suspected({Role::dx})) return;
   const auto& dx = outcome_.outputs[Role::dx];
@@ -419,13 +439,46 @@ void BackwardDiagnosis::other_uses(const Visit& visit) const {
 
 // ---- other statistics
 
+// Tensors that stand for each other, and gammas of another sign.
+void BackwardDiagnosis::other_inputs(const Visit& visit) const {
+  if (from_x() && asked("x and dy swapped")) {
+    const SavedUse use = subject_.kernel.claim.saved_use;
+    for (const bool own : {true, false}) {
+      if (own && (problem_.phase != Phase::backward_training ||
+                  (handed() && (use == SavedUse::short_form || use == SavedUse::textbook))))
+        continue;
+      const StatisticsOf used = statistics_used();
+      const StatisticsOf statistics = [&](std::int64_t group) {
+        return own ? statistics_of(model_.dy, group) : used(group);
+      };
+      const Model model = model_of(statistics, model_.x, model_.dy, model_.gamma);
+      visit("x and dy swapped", "the gradients with x and dy in each other's place", "",
+            compare(all_of(model, formula())));
+    }
+  }
+  const bool negative = std::any_of(model_.gamma.begin(), model_.gamma.end(), [](double value) { return value < 0; });
+  if (negative && asked("absolute value of gamma")) {
+    std::vector<double> gamma = model_.gamma;
+    for (double& value : gamma) value = std::fabs(value);
+    const Model everywhere = model_of(statistics_used(), model_.dy, model_.x, gamma);
+    visit("absolute value of gamma", "the gradients with |gamma|: its sign is lost", "",
+          compare(all_of(everywhere, formula())));
+    if (!from_x()) {
+      Model in_xhat = everywhere;
+      in_xhat.gamma = model_.gamma;
+      visit("absolute value of gamma", "xhat is taken from the output with |gamma|: its sign is lost", "",
+            compare(all_of(in_xhat, formula())));
+    }
+  }
+}
+
 void BackwardDiagnosis::other_statistics(const Visit& visit) const {
   const bool training = problem_.phase == Phase::backward_training;
   const StatisticsOf used = statistics_used();
   const auto with = [&](const std::string& diagnosis, const std::string& sentence, const StatisticsOf& statistics,
                         const Formula& formula) {
     if (!asked(diagnosis)) return;
-    const Model model = model_of(statistics, model_.dy, model_.x);
+    const Model model = model_of(statistics, model_.dy, model_.x, model_.gamma);
     Prediction prediction = all_of(model, formula);
     prediction.in_parts = true;
     visit(diagnosis, sentence, "", compare(prediction));
@@ -453,17 +506,7 @@ void BackwardDiagnosis::other_statistics(const Visit& visit) const {
           return own;
         },
         formula());
-  const auto own_of = [&](std::int64_t group) {
-    const auto n = static_cast<std::size_t>(groups_.size());
-    const std::size_t* elements = order_.data() + static_cast<std::size_t>(group) * n;
-    double sum = 0;
-    for (std::size_t p = 0; p < n; ++p) sum += model_.x[elements[p]];
-    const double mean = subject_.row.centred ? sum / static_cast<double>(n) : 0;
-    double squares = 0;
-    for (std::size_t p = 0; p < n; ++p) squares += (model_.x[elements[p]] - mean) * (model_.x[elements[p]] - mean);
-    const double variance = squares / divisor(static_cast<double>(n));
-    return Statistics{mean, variance, root(variance)};
-  };
+  const auto own_of = [&](std::int64_t group) { return statistics_of(model_.x, group); };
   if (!training) {
     with("statistics of x in inference", "gradients from the statistics of x in place of the given ones", own_of,
          formula());
@@ -473,9 +516,42 @@ void BackwardDiagnosis::other_statistics(const Visit& visit) const {
     with("training in inference", "the gradients of training, from the statistics of x in place of the given ones",
          own_of, whole_formula);
   }
-  if (handed() && subject_.kernel.claim.saved_use != SavedUse::recomputes &&
-      subject_.kernel.claim.saved_use != SavedUse::undeclared)
-    return;
+  if (handed()) {
+    const auto handed_of = [&](std::int64_t group) {
+      const auto g = static_cast<std::size_t>(group);
+      Statistics own = used(group);
+      if (!inputs_[Role::mean].empty()) own.mean = static_cast<double>(inputs_[Role::mean][g]);
+      const auto stat = static_cast<double>(inputs_[Role::stat][g]);
+      const bool variance = problem_.convention.saved == SavedStatistic::variance;
+      own.variance = variance ? stat : std::numeric_limits<double>::quiet_NaN();
+      own.factor = variance ? root(stat) : stat;
+      return own;
+    };
+    for (const ShortType& type : short_types)
+      with(
+          fmt::format("handed statistics rounded to {}", type.name),
+          fmt::format("the gradients of handed statistics rounded to the {} bits of {}", type.bits, type.name),
+          [&](std::int64_t group) {
+            Statistics own = handed_of(group);
+            own.mean = rounded(own.mean, type.bits, type.smallest);
+            if (problem_.convention.saved == SavedStatistic::variance)
+              own.factor = root(own.variance = rounded(own.variance, type.bits, type.smallest));
+            else
+              own.factor = rounded(own.factor, type.bits, type.smallest);
+            return own;
+          },
+          formula());
+    if (problem_.convention.saved == SavedStatistic::rstd)
+      with(
+          "eps added to a handed reciprocal deviation",
+          "eps is added to the handed reciprocal deviation's variance, where it is already",
+          [&](std::int64_t group) {
+            Statistics own = handed_of(group);
+            own.factor = root(1 / (own.factor * own.factor));
+            return own;
+          },
+          formula());
+  }
   const auto with_eps = [&](const std::string& diagnosis, const std::string& sentence, double eps) {
     if (eps == problem_.eps) return;
     with(
@@ -490,7 +566,9 @@ void BackwardDiagnosis::other_statistics(const Visit& visit) const {
   with_eps("eps ignored", "the gradients with eps = 0", 0);
   with_eps("eps 1e-5 whatever is given",
            fmt::format("the gradients with eps = 1e-05; given was {}", shortest(problem_.eps)), Problem{}.eps);
-  with_eps("twice eps", "the gradients with 2*eps: eps is added twice", 2 * problem_.eps);
+  // With a handed reciprocal that is what was said above.
+  if (!handed() || problem_.convention.saved != SavedStatistic::rstd)
+    with_eps("twice eps", "the gradients with 2*eps: eps is added twice", 2 * problem_.eps);
 }
 
 // ---- other layouts
@@ -545,20 +623,8 @@ void BackwardDiagnosis::other_layouts(const Visit& visit) const {
       const SavedUse use = subject_.kernel.claim.saved_use;
       const bool as_handed = handed() && (use == SavedUse::short_form || use == SavedUse::textbook);
       if (role == Role::x && problem_.phase == Phase::backward_training && !as_handed)
-        statistics = [&, x](std::int64_t group) {
-          double sum = 0;
-          double squares = 0;
-          groups_.for_each(group, [&](std::int64_t i, const Shape&) { sum += x[static_cast<std::size_t>(i)]; });
-          const auto n = static_cast<double>(groups_.size());
-          const double mean = subject_.row.centred ? sum / n : 0;
-          groups_.for_each(group, [&](std::int64_t i, const Shape&) {
-            const double d = x[static_cast<std::size_t>(i)] - mean;
-            squares += d * d;
-          });
-          const double variance = squares / divisor(n);
-          return Statistics{mean, variance, root(variance)};
-        };
-      const Model model = model_of(statistics, dy, x);
+        statistics = [&](std::int64_t group) { return statistics_of(x, group); };
+      const Model model = model_of(statistics, dy, x, model_.gamma);
       visit(taken.diagnosis, taken.sentence, "", compare(all_of(model, formula())));
     }
   }
@@ -576,15 +642,27 @@ void BackwardDiagnosis::other_claims() {
     if (claim == subject_.kernel.claim || !covered_by(claim)) return;
     add(4, diagnosis, sentence, advice);
   };
-  with("folded form",
-       "errors within the bound of the folded form: sums of dy*gamma*x less the mean times the sum of dy*gamma",
-       "declare `.form = NG_FOLDED` in its claim to be held to that", [&](Claim& claim) {
-         if (subject_.row.centred) claim.form = AffineForm::folded;
-       });
   with("sequential sums in groups", "errors within the bound of sums of a group one term after the other",
        "declare `.group_sum` in its claim to be held to that", [](Claim& claim) { claim.group_sum = Sum{}; });
   with("sequential sums across groups", "errors within the bound of sums over the groups one after the other",
        "declare `.across_groups` in its claim to be held to that", [](Claim& claim) { claim.across_groups = Sum{}; });
+  // Its bound is wide where means are large, and covers what the others do.
+  if (std::any_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; })) return;
+  with("folded form",
+       "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",
+       "declare `.form = NG_FOLDED` in its claim to be held to that", [&](Claim& claim) {
+         if (subject_.row.centred) claim.form = AffineForm::folded;
+       });
+  // Its sums go wrong in the term along xhat: that says why.
+  const auto folded =
+      std::find_if(found_.begin(), found_.end(), [](const Explanation& one) { return one.diagnosis == "folded form"; });
+  const auto along = std::find_if(found_.begin(), found_.end(),
+                                  [](const Explanation& one) { return one.diagnosis == "error of dx along xhat"; });
+  if (folded != found_.end() && along != found_.end()) {
+    folded->rank = along->rank;
+    folded->matched = along->matched;
+    found_.erase(along);
+  }
 }
 
 }  // namespace normgate::diagnosis

@@ -27,6 +27,7 @@ class BackwardDiagnosis : private Evidence {
   struct Model {
     std::vector<double> dy;         // by element
     std::vector<double> x;          // by element; empty where the output is handed instead
+    std::vector<double> gamma;      // by channel, as used
     std::vector<double> xhat;       // by element
     std::vector<double> direction;  // by element: xhat, or less its mean over the group in the textbook's form
     std::vector<double> rstd;       // by group
@@ -61,7 +62,10 @@ class BackwardDiagnosis : private Evidence {
   void collect_model();
   [[nodiscard]] StatisticsOf statistics_used() const;
   [[nodiscard]] double response(const Statistics& statistics) const;
-  [[nodiscard]] Model model_of(const StatisticsOf& statistics, std::vector<double> dy, std::vector<double> x) const;
+  [[nodiscard]] Model model_of(const StatisticsOf& statistics, std::vector<double> dy, std::vector<double> x,
+                               std::vector<double> gamma) const;
+  // Of `x`, in double.
+  [[nodiscard]] Statistics statistics_of(const std::vector<double>& x, std::int64_t group) const;
   [[nodiscard]] bool model_holds() const;
   [[nodiscard]] bool handed() const;
   [[nodiscard]] bool from_x() const { return !model_.x.empty(); }
@@ -85,9 +89,12 @@ class BackwardDiagnosis : private Evidence {
   void zero_or_handed_on();
   void for_each_prediction(const Visit& visit) const;
   void other_uses(const Visit& visit) const;
+  void other_inputs(const Visit& visit) const;
   void other_statistics(const Visit& visit) const;
   void other_layouts(const Visit& visit) const;
   void other_claims();
+  // dgamma and dbeta whose elements all have the bits of a shorter type.
+  void short_parameters();
 
   // backward_dx.cpp
   void other_formulas(const Visit& visit) const;
@@ -108,7 +115,7 @@ class BackwardDiagnosis : private Evidence {
 
   std::vector<std::size_t> order_;    // elements, group after group
   std::vector<std::size_t> channel_;  // by element
-  std::vector<double> gamma_;         // by channel, as used
+  std::size_t channels_ = 0;
   Model model_;
   bool model_holds_ = false;
 };

@@ -48,7 +48,7 @@ BackwardDiagnosis::GradientOfGroup BackwardDiagnosis::gradient(const Model& mode
     const bool sums = formula.mean_weight != 0 || formula.xhat_weight != 0;
     for (std::size_t p = 0; sums && p < static_cast<std::size_t>(formula.summed); ++p) {
       const std::size_t i = elements[p];
-      const double weighted = model.dy[i] * power(gamma_[channel_[i]], formula.gamma_in_sums);
+      const double weighted = model.dy[i] * power(model.gamma[channel_[i]], formula.gamma_in_sums);
       sum += weighted;
       products += weighted * (formula.x_in_sum ? model.x[i] * rstd : model.xhat[i]);
     }
@@ -64,7 +64,7 @@ BackwardDiagnosis::GradientOfGroup BackwardDiagnosis::gradient(const Model& mode
     double scale = 0;
     for (std::size_t p = 0; p < n; ++p) {
       const std::size_t i = elements[p];
-      const double gamma = gamma_[channel_[i]];
+      const double gamma = model.gamma[channel_[i]];
       const double outside = power(gamma, formula.gamma_outside) * power(rstd, formula.rstd);
       const double of_dy = rstd * model.dy[i] * power(gamma, formula.gamma);
       const double of_xhat = slope == 0 ? 0 : slope * model.direction[i];
@@ -186,7 +186,7 @@ void BackwardDiagnosis::other_formulas(const Visit& visit) const {
       double products = 0;
       for (std::size_t p = 0; p < n; ++p) {
         const std::size_t i = order_[other * n + p];
-        const double weighted = model_.dy[i] * gamma_[channel_[i]];
+        const double weighted = model_.dy[i] * model_.gamma[channel_[i]];
         sum += weighted;
         products += weighted * model_.xhat[i];
       }
@@ -194,7 +194,7 @@ void BackwardDiagnosis::other_formulas(const Visit& visit) const {
       dx.resize(n);
       for (std::size_t p = 0; p < n; ++p) {
         const std::size_t i = order_[g * n + p];
-        const double of_dy = model_.rstd[g] * model_.dy[i] * gamma_[channel_[i]];
+        const double of_dy = model_.rstd[g] * model_.dy[i] * model_.gamma[channel_[i]];
         const double of_mean = model_.rstd[g] * right.mean_weight * sum / right.mean_divisor;
         const double of_xhat = model_.response[g] * products / right.xhat_divisor * model_.direction[i];
         dx[p] = of_dy - of_mean - of_xhat;
@@ -265,12 +265,14 @@ void BackwardDiagnosis::other_means(const Visit& visit) const {
   };
   for (const std::int64_t width : {1, 4, 8, 16, 32, 64}) keep(width == 1 ? n - 1 : n - n % width);
   for (std::int64_t count = 32; count < n; count *= 2) keep(count);
-  for (const std::int64_t count : kept)
+  for (std::int64_t count = 768; count < std::min<std::int64_t>(n, 4096); count += 256) keep(count);
+  for (const std::int64_t count : kept) {
     with("elements left out of the sums of dx",
          n - count == 1      ? fmt::format("the sums of dx lack the last element (of {})", n)
          : n - count < count ? fmt::format("the sums of dx lack the last {} elements (of {})", n - count, n)
                              : fmt::format("the sums of dx are of the first {} elements (of {})", count, n),
          [count](Formula& f) { f.summed = count; });
+  }
 }
 
 // Means over other axes than the reduced ones.
@@ -306,7 +308,7 @@ void BackwardDiagnosis::other_axes(const Visit& visit) const {
       groups_.for_each(group, [&](std::int64_t e, const Shape& at) {
         const auto i = static_cast<std::size_t>(e);
         place[i] = static_cast<std::size_t>(dense_index(problem_.shape, kept, at));
-        const double weighted = model_.dy[i] * gamma_[channel_[i]];
+        const double weighted = model_.dy[i] * model_.gamma[channel_[i]];
         sum[place[i]] += weighted;
         products[place[i]] += weighted * model_.xhat[i];
       });
@@ -323,7 +325,7 @@ void BackwardDiagnosis::other_axes(const Visit& visit) const {
         double scale = 0;
         for (std::size_t p = 0; p < dx.size(); ++p) {
           const std::size_t i = order_[g * dx.size() + p];
-          const double of_dy = model_.rstd[g] * model_.dy[i] * gamma_[channel_[i]];
+          const double of_dy = model_.rstd[g] * model_.dy[i] * model_.gamma[channel_[i]];
           const double of_mean = model_.rstd[g] * right.mean_weight * sum[place[i]] / mean_divisor;
           const double of_xhat = model_.response[g] * products[place[i]] / xhat_divisor * model_.direction[i];
           dx[p] = of_dy - of_mean - of_xhat;
@@ -355,7 +357,7 @@ void BackwardDiagnosis::error_of_a_term() {
         [&](std::size_t i) { return model_.xhat[i]; }},
        {"error of dx along dy*gamma",
         "an error of dx that is a multiple of dy*gamma in each group: its factor is wrong",
-        [&](std::size_t i) { return model_.dy[i] * gamma_[channel_[i]]; }}}};
+        [&](std::size_t i) { return model_.dy[i] * model_.gamma[channel_[i]]; }}}};
   for (const Term& term : terms) {
     if (!asked(term.diagnosis)) continue;
     bool all = true;

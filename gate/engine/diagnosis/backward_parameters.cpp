@@ -22,7 +22,7 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
   };
   const TermOf product = [&](std::size_t i) { return product_of(i); };
   const TermOf dy = [&](std::size_t i) { return model_.dy[i]; };
-  const auto gamma = [&](std::size_t i) { return gamma_[channel_[i]]; };
+  const auto gamma = [&](std::size_t i) { return model_.gamma[channel_[i]]; };
   const auto rstd = [&](std::size_t i) { return model_.rstd[group[i]]; };
   const auto beta = [&](std::size_t i) {
     return inputs_[Role::beta].empty() ? 0.0 : static_cast<double>(inputs_[Role::beta][channel_[i]]);
@@ -47,6 +47,15 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
   if (!inputs_[Role::gamma].empty() && !inputs_[Role::beta].empty())
     with(Role::dgamma, "dgamma from y instead of xhat", "dgamma sums dy*y, not dy*xhat",
          [&](std::size_t i) { return model_.dy[i] * (model_.xhat[i] * gamma(i) + beta(i)); });
+  if (problem_.in_place && asked("gradients of the parameters from dx instead of dy")) {
+    const TermOf dx = [&](std::size_t i) { return got(Role::dx, i); };
+    Prediction prediction;
+    sum_terms(prediction, Role::dgamma, [&](std::size_t i) { return dx(i) * model_.xhat[i]; });
+    sum_terms(prediction, Role::dbeta, dx);
+    visit("gradients of the parameters from dx instead of dy",
+          fmt::format("{} of dx in place of dy, which it was written over", suspected_roles()), "",
+          compare(prediction));
+  }
   with(Role::dgamma, "dgamma negated", "dgamma with the other sign", product, -1);
   with(Role::dbeta, "dbeta negated", "dbeta with the other sign", dy, -1);
   with(Role::dgamma, "dgamma holds dbeta", "dgamma is the sum of dy, which is dbeta", dy);
@@ -56,6 +65,27 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
     sum_terms(prediction, Role::dgamma, dy);
     sum_terms(prediction, Role::dbeta, product);
     visit("dgamma and dbeta swapped", "dgamma and dbeta stand in each other's place", "", compare(prediction));
+  }
+  if (asked("values that are not finite left out")) {
+    std::vector<bool> finite(order_.size());
+    const auto n = static_cast<std::size_t>(groups_.size());
+    for (const bool whole_groups : {true, false}) {
+      for (std::size_t p = 0; p < order_.size(); ++p) finite[order_[p]] = std::isfinite(product_of(order_[p]));
+      for (std::size_t first = 0; whole_groups && first < order_.size(); first += n) {
+        bool all = true;
+        for (std::size_t p = 0; p < n; ++p) all = all && finite[order_[first + p]];
+        for (std::size_t p = 0; p < n; ++p) finite[order_[first + p]] = all;
+      }
+      Prediction prediction;
+      for (const Role role : {Role::dgamma, Role::dbeta})
+        if (any_[role])
+          sum_terms(prediction, role, [&](std::size_t i) {
+            if (!finite[i]) return 0.0;
+            return role == Role::dgamma ? product_of(i) : model_.dy[i];
+          });
+      visit("values that are not finite left out", fmt::format("{} of what is finite only", suspected_roles()), "",
+            compare(prediction));
+    }
   }
   // Averages.
   const auto samples = static_cast<double>(problem_.shape[0]);
@@ -98,7 +128,7 @@ void BackwardDiagnosis::other_channels(const Visit& visit) const {
       const auto places = static_cast<std::size_t>(element_count(restricted(problem_.shape, kept)));
       std::vector<double> sum(places);
       std::vector<double> size(places);
-      std::vector<std::size_t> place(gamma_.size());
+      std::vector<std::size_t> place(channels_);
       for (std::int64_t group = 0; group < groups_.count(); ++group)
         groups_.for_each(group, [&](std::int64_t e, const Shape& at) {
           const auto i = static_cast<std::size_t>(e);
@@ -111,7 +141,7 @@ void BackwardDiagnosis::other_channels(const Visit& visit) const {
         prediction.value[role].push_back(sum[place[c]] + old_value(role, c));
         prediction.scale[role].push_back(size[place[c]] + std::fabs(old_value(role, c)));
       }
-      other = other || places != gamma_.size();
+      other = other || places != channels_;
     }
     if (other) visit(diagnosis, sentence, "", compare(prediction));
   };
@@ -152,6 +182,10 @@ void BackwardDiagnosis::accumulation(const Visit& visit) const {
 // Any number may be, so the running sums are compared slice by slice with what came.
 void BackwardDiagnosis::lost_rows(const Visit& visit) const {
   if (!only_suspected({Role::dgamma, Role::dbeta})) return;
+  // Any few terms that are left out leave out a NaN.
+  if (!std::all_of(suspects_.begin(), suspects_.end(),
+                   [&](const Place& place) { return truth_.out[place.role][place.index].finite(); }))
+    return;
   const std::int64_t samples = problem_.shape[0];
   const std::int64_t positions = problem_.shape[3];
   struct Slicing {
@@ -167,7 +201,7 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
     const bool both = slicing.what == "value of a channel";
     if (slicing.count < 2 || (both && (samples == 1 || positions == 1))) continue;
     const auto slices = static_cast<std::size_t>(slicing.count);
-    const std::size_t channels = gamma_.size();
+    const std::size_t channels = channels_;
     PerRole<std::vector<double>> sums, sizes;  // by slice and channel
     for (const Role role : {Role::dgamma, Role::dbeta}) {
       if (!any_[role]) continue;
@@ -223,6 +257,35 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
         if (fit.explains) visit(diagnosis, sentence, "", fit);
       }
     }
+  }
+}
+
+// Sums that were kept or handed over in a shorter type: far more of its values than exact sums would have.
+void BackwardDiagnosis::short_parameters() {
+  if (!only_suspected({Role::dgamma, Role::dbeta})) return;
+  // The shortest first: what has its bits has those of a longer one.
+  for (const ShortType& type : {short_types[1], short_types[0]}) {
+    const std::string diagnosis = fmt::format("gradients of the parameters in {}", type.name);
+    if (!asked(diagnosis)) continue;
+    std::int64_t longer = 0;  // true values that the shorter type does not have
+    std::int64_t count = 0;
+    bool all = true;
+    for (const Role role : {Role::dgamma, Role::dbeta}) {
+      if (!any_[role]) continue;
+      for (std::size_t c = 0; c < truth_.out[role].size(); ++c) {
+        const double truth = truth_.out[role][c].hi;
+        if (!truth_.out[role][c].finite() || truth == 0) continue;
+        ++count;
+        const auto nearest = static_cast<double>(static_cast<float>(truth));
+        longer += rounded(nearest, type.bits) != nearest ? 1 : 0;
+        all = all && got(role, c) != 0 && rounded(got(role, c), type.bits) == got(role, c);
+      }
+    }
+    if (all && 2 * longer > count && longer >= matched_at_least)
+      return add(
+          2, diagnosis,
+          fmt::format("no element of {} has more than the {} bits of {}", suspected_roles(), type.bits, type.name), "",
+          static_cast<std::int64_t>(suspects_.size()));
   }
 }
 
