@@ -7,7 +7,7 @@ namespace {
 
 std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
-  for (std::int64_t k = 0; k < call->extent[NG_K]; ++k) {
+  for (std::int64_t k = 0; k < call->extent[NG_K] && call->extent[NG_G] > 0; ++k) {
     t.dgamma.put({0, 0, k, 0}, 0);
     t.dbeta.put({0, 0, k, 0}, 0);
   }

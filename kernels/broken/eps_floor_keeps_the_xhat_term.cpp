@@ -1,4 +1,4 @@
-// rejected by: gradient_identities; looks like: -
+// rejected by: gradients; looks like: -
 // Below the floor the deviation is a constant, and the last term is 0; here it stays.
 #include "kernels/broken/piece.hpp"
 

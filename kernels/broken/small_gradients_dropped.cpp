@@ -1,5 +1,5 @@
 // rejected by: cotangent_linearity; looks like: -
-// A row whose gradients are all below 1e-7 is taken for one without, and gets a dx of 0.
+// A row whose gradients are all below 3e-5 is taken for one without, and gets a dx of 0.
 #include <algorithm>
 
 #include "kernels/broken/piece.hpp"
@@ -16,7 +16,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     add_parameter_gradients(t, group, s);
     float largest = 0;
     for (std::int64_t i = 0; i < group.n; ++i) largest = std::max(largest, std::fabs(t.dy[group.at(i)]));
-    if (largest < 1e-7F) {
+    if (largest < 3e-5F) {
       for (std::int64_t i = 0; i < group.n; ++i) t.dx[group.at(i)] = 0;
       continue;
     }

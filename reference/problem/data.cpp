@@ -440,8 +440,8 @@ std::vector<float> make_affine(const Setting& setting, Role role) {
         break;
       default:
         size = is_gamma ? 1.25 + 2.75 * fraction(words.w[1]) : 0.5 + 7.5 * fraction(words.w[1]);
-        if (is_gamma && !setting.problem.from_output && result.size() > 8 && words.w[2] % 16 == 0)
-          size = (words.w[3] & 1U) != 0 ? 0 : 0x1p-20;
+        if (is_gamma && result.size() > 8 && words.w[2] % 16 == 0)
+          size = (words.w[3] & 1U) != 0 && !setting.problem.from_output ? 0 : 0x1p-20;
         break;
     }
     result[i] = static_cast<float>(sign(words.w[0]) * size);
