@@ -27,6 +27,7 @@
 #include "reference/truth/hundred_digits-inl.h"
 #include "reference/truth/parameters-inl.h"
 #include "reference/truth/running.hpp"
+#include "reference/truth/tiers/fast.hpp"
 
 namespace normgate {
 namespace {
@@ -171,9 +172,14 @@ class Forward {
 
 }  // namespace
 
-Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+Truth definition_forward(const Problem& problem, const Inputs& inputs, Wanted wanted) {
   Forward forward(problem, inputs, wanted);
   return problem.phase == Phase::forward_training ? forward.training() : forward.inference();
+}
+
+Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+  if (auto truth = tiers::fast_forward(problem, inputs, wanted)) return *std::move(truth);
+  return definition_forward(problem, inputs, wanted);
 }
 
 }  // namespace normgate

@@ -1,4 +1,4 @@
-// What the forward phases are by definition, computed with 100 decimal digits.
+// What the forward phases are by definition.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,11 @@ struct Truth {
 // Which outputs are asked for: y costs most of the time, and what judges statistics alone does not need it.
 enum class Wanted : std::int32_t { everything, statistics };
 
-// `problem` must pass check(); `inputs` are what make_inputs gives, or others of the same sizes.
+// `problem` must pass check(); `inputs` are what make_inputs gives, or others of the same sizes. By the fast tier
+// (tiers/fast.hpp) where it covers the problem, else by the definition at 100 digits; the bounds tell how exact it is.
 [[nodiscard]] Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted = Wanted::everything);
+// The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its terms.
+[[nodiscard]] Truth definition_forward(const Problem& problem, const Inputs& inputs,
+                                       Wanted wanted = Wanted::everything);
 
 }  // namespace normgate

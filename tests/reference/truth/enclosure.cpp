@@ -382,7 +382,7 @@ TEST(Enclosure, TheTruthIsWithinItsBound) {
     SCOPED_TRACE(print(problem));
     ASSERT_EQ(check(problem), "");
     const Inputs inputs = draw_inputs(draw, problem);
-    const Truth truth = forward_truth(problem, inputs);
+    const Truth truth = definition_forward(problem, inputs);
     const Evaluation evaluation(problem, inputs);
     ASSERT_EQ(truth.out[Role::y].size(), evaluation.elements.size());
     if (problem.phase == Phase::forward_training) {
@@ -414,7 +414,7 @@ TEST(Enclosure, HoldsWhereANegativeVarianceCancelsAgainstEps) {
       variance = static_cast<float>(-problem.eps * static_cast<double>(weight));
       if (draw.coin()) variance = std::nextafter(variance, 0.0F);
     }
-    const Truth truth = forward_truth(problem, inputs);
+    const Truth truth = definition_forward(problem, inputs);
     judge_inference(Evaluation(problem, inputs), truth, tally);
     for (std::size_t c = 0; c < 4; ++c) {
       const Rational variance = Evaluation::number(inputs[Role::running_var][c]) / Evaluation::number(weight);
@@ -432,7 +432,7 @@ TEST(Enclosure, HoldsWhereANegativeVarianceCancelsAgainstEps) {
 TEST(Enclosure, RefusesWhatIsOffByAFewBounds) {
   const Problem problem = problem_of("forward_training layer_norm n=2 g=1 k=9 s=1 kappa=1000 beta=0 gamma=0");
   const Inputs inputs = make_inputs(problem);
-  const Truth truth = forward_truth(problem, inputs);
+  const Truth truth = definition_forward(problem, inputs);
   const Evaluation evaluation(problem, inputs);
   const auto moments = moments_of(evaluation, 2, true);
   for (std::size_t i = 0; i < 18; ++i) {
@@ -462,7 +462,7 @@ TEST(Enclosure, HoldsForADeviationFarBelowTheMean) {
     const Problem problem = problem_of("forward_training layer_norm n=1 g=1 k=3 s=1 gamma=0 beta=0 eps=0");
     Inputs inputs;
     inputs[Role::x] = {0x1p120F, tiny, 0x1p119F};
-    const Truth truth = forward_truth(problem, inputs);
+    const Truth truth = definition_forward(problem, inputs);
     const Evaluation evaluation(problem, inputs);
     const Moments m = moments_of(evaluation, 1, true)[0];
     const Denominator denominator{EpsPlacement::inside, Rational(m.squares / 3), Rational(0)};
@@ -482,7 +482,7 @@ TEST(Enclosure, HoldsForLongGroups) {
     Inputs inputs;
     inputs[Role::x].resize(20000);
     spoil(draw, inputs[Role::x], trial == 0 ? 1U : trial == 1 ? 2U : 4U, false);
-    const Truth truth = forward_truth(problem, inputs);
+    const Truth truth = definition_forward(problem, inputs);
     const Evaluation evaluation(problem, inputs);
     const Moments m = moments_of(evaluation, 1, true)[0];
     const GroupTruth& got = truth.groups[0];

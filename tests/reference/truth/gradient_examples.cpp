@@ -422,7 +422,7 @@ TEST(GradientExamples, GroupsAreTheForwards) {
       forward.phase = training ? Phase::forward_training : Phase::forward_inference;
       forward.handed = Handed::nearest;
       forward.beta = false;  // no input of a backward
-      const Truth truth = forward_truth(forward, inputs, Wanted::statistics);
+      const Truth truth = definition_forward(forward, inputs, Wanted::statistics);
       ASSERT_EQ(truth.groups.size(), backward.groups.size());
       for (std::size_t q = 0; q < truth.groups.size(); ++q) {
         EXPECT_TRUE(same(truth.groups[q].mean, backward.groups[q].mean));

@@ -240,12 +240,12 @@ TEST(KnownTraps, TrainingOutputIgnoresMomentumAndOldState) {
   const std::string line = "forward_training batch_norm n=5 g=1 k=3 s=2 running=1 key=0x29790 ";
   Problem problem = problem_of(line + "momentum=0.9");
   const Inputs inputs = make_inputs(problem);
-  const Truth first = forward_truth(problem, inputs);
+  const Truth first = definition_forward(problem, inputs);
   problem.momentum = 0.25;
   Inputs other = inputs;
   other[Role::running_mean] = {1, 2, 3};
   other[Role::running_var] = {4, 5, 6};
-  const Truth second = forward_truth(problem, other);
+  const Truth second = definition_forward(problem, other);
   expect_same(first.out[Role::y], second.out[Role::y], "y");
   EXPECT_FALSE(same(first.out[Role::running_mean][0], second.out[Role::running_mean][0]));
 }

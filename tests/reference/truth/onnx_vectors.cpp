@@ -135,7 +135,7 @@ double compare(const std::string& name, const Reading& reading, const files::pat
   for (std::size_t i = 0; i < inputs.size(); ++i) problem.values[reading.inputs[i]] = inputs[i].values;
   EXPECT_EQ(check(problem), "") << name;
   const Inputs values = make_inputs(problem);
-  const Truth truth = forward_truth(problem, values);
+  const Truth truth = definition_forward(problem, values);
   const Bounds bounds = forward_bounds(problem, values, truth, Claim{});
   double share = 0;
   for (std::size_t o = 0; o < outputs.size(); ++o) {
@@ -210,7 +210,7 @@ TEST(OnnxVectors, RefuteOtherConventions) {
     problem.convention = *parse_convention(other).convention;
     for (std::size_t i = 0; i < inputs.size(); ++i) problem.values[reading->inputs[i]] = inputs[i].values;
     const Inputs values = make_inputs(problem);
-    const Truth truth = forward_truth(problem, values);
+    const Truth truth = definition_forward(problem, values);
     const Bounds bounds = forward_bounds(problem, values, truth, Claim{});
     double share = 0;
     for (std::size_t o = 0; o < outputs.size(); ++o)

@@ -51,12 +51,12 @@ TEST_P(EveryRow, ANanReachesItsGroupAndNothingElse) {
   const VariantRow& row = GetParam();
   const Problem problem = training_of(row);
   const Inputs clean = make_inputs(problem);
-  const Truth before = forward_truth(problem, clean);
+  const Truth before = definition_forward(problem, clean);
   const Shape spot{1, 0, 1, 2};
   const auto spot_index = static_cast<std::size_t>(dense_index(problem.shape, axes_of(Role::x, row), spot));
   Inputs inputs = clean;
   inputs[Role::x][spot_index] = nan;
-  const Truth after = forward_truth(problem, inputs);
+  const Truth after = definition_forward(problem, inputs);
   const auto hit = static_cast<std::size_t>(group_index(problem, spot));
   std::size_t reached = 0;
   for_each_element(problem.shape, [&](std::size_t i, const Shape& at) {
@@ -89,10 +89,10 @@ TEST_P(EveryRow, AnInfinityGivesTheExtendedRealValue) {
   const auto spot_index = static_cast<std::size_t>(dense_index(problem.shape, axes_of(Role::x, row), spot));
   const auto hit = static_cast<std::size_t>(group_index(problem, spot));
   Inputs inputs = make_inputs(problem);
-  const Truth before = forward_truth(problem, inputs);
+  const Truth before = definition_forward(problem, inputs);
   for (const float value : {inf, -inf}) {
     inputs[Role::x][spot_index] = value;
-    const Truth after = forward_truth(problem, inputs);
+    const Truth after = definition_forward(problem, inputs);
     // Centred: the mean is infinite, inf - inf makes the variance NaN. Else the mean square is infinite and 1/D is 0:
     // what is finite gives beta, 0·inf is NaN.
     if (row.centred) {
@@ -131,7 +131,7 @@ TEST_P(EveryRow, BothInfinitiesHaveNoMean) {
   if (!along_n) problem.shape = row.reduced.has(Axis::s) ? Shape{1, 1, 1, 2} : Shape{1, 1, 2, 1};
   Inputs inputs = make_inputs(problem);
   inputs[Role::x] = {inf, -inf};
-  const Truth truth = forward_truth(problem, inputs);
+  const Truth truth = definition_forward(problem, inputs);
   if (row.centred) {
     EXPECT_TRUE(std::isnan(truth.out[Role::mean][0].hi));
   }
@@ -143,12 +143,12 @@ TEST_P(EveryRow, GammaAndBetaReachTheirChannelAlone) {
   for (const bool training : {true, false}) {
     const Problem problem = training ? training_of(row) : inference_of(row, Given::saved);
     const Inputs clean = make_inputs(problem);
-    const Truth before = forward_truth(problem, clean);
+    const Truth before = definition_forward(problem, clean);
     for (const Role role : {Role::gamma, Role::beta})
       for (const float value : {nan, inf, -inf}) {
         Inputs inputs = clean;
         inputs[role][2] = value;
-        const Truth after = forward_truth(problem, inputs);
+        const Truth after = definition_forward(problem, inputs);
         for_each_element(problem.shape, [&](std::size_t i, const Shape& at) {
           const Exact& y = after.out[Role::y][i];
           if (channel_of(problem, at) != 2) {
@@ -177,7 +177,7 @@ TEST_P(EveryRow, AnInfiniteGammaTimesZeroIsNan) {
   Inputs inputs = make_inputs(problem);
   for (float& x : inputs[Role::x]) x = 0;
   inputs[Role::gamma].assign(inputs[Role::gamma].size(), inf);
-  const Truth truth = forward_truth(problem, inputs);
+  const Truth truth = definition_forward(problem, inputs);
   for (const Exact& y : truth.out[Role::y]) EXPECT_TRUE(std::isnan(y.hi));
 }
 
@@ -187,11 +187,11 @@ TEST_P(EveryRow, InferenceTakesEachElementForItself) {
     if (given == Given::running && row.running.empty()) continue;
     const Problem problem = inference_of(row, given);
     Inputs inputs = make_inputs(problem);
-    const Truth before = forward_truth(problem, inputs);
+    const Truth before = definition_forward(problem, inputs);
     inputs[Role::x][5] = nan;
     inputs[Role::x][7] = inf;
     inputs[Role::x][11] = -inf;
-    const Truth after = forward_truth(problem, inputs);
+    const Truth after = definition_forward(problem, inputs);
     for_each_element(problem.shape, [&](std::size_t i, const Shape& at) {
       const double y = after.out[Role::y][i].hi;
       const double gamma = static_cast<double>(inputs[Role::gamma][channel_of(problem, at)]);
@@ -217,11 +217,11 @@ TEST_P(EveryRow, GivenStatistics) {
     const Role variance = given == Given::saved ? Role::stat : Role::running_var;
     const Role mean = given == Given::saved ? Role::mean : Role::running_mean;
     const Inputs clean = make_inputs(problem);
-    const Truth before = forward_truth(problem, clean);
+    const Truth before = definition_forward(problem, clean);
     const auto one = [&](Role role, float value, auto expected) {
       Inputs inputs = clean;
       inputs[role][1] = value;
-      const Truth after = forward_truth(problem, inputs);
+      const Truth after = definition_forward(problem, inputs);
       std::size_t reached = 0;
       for_each_element(problem.shape, [&](std::size_t i, const Shape& at) {
         const std::size_t owner =
@@ -265,9 +265,9 @@ TEST_P(EveryRow, SubnormalsAreNumbers) {
   Draw draw(0x50B);
   auto& x = inputs[Role::x];
   for (float& value : x) value = static_cast<float>(1 + draw.below(1000)) * 0x1p-149F;
-  const Truth tiny = forward_truth(problem, inputs);
+  const Truth tiny = definition_forward(problem, inputs);
   for (float& value : x) value = std::ldexp(value, 149);
-  const Truth whole = forward_truth(problem, inputs);
+  const Truth whole = definition_forward(problem, inputs);
   expect_same(tiny.out[Role::y], whole.out[Role::y], "y of subnormals");
   for (const Exact& y : tiny.out[Role::y]) EXPECT_TRUE(y.finite());
 }

@@ -25,7 +25,7 @@ inline Problem problem_of(const std::string& line) {
 
 inline Truth truth_of(const Problem& problem) {
   EXPECT_EQ(check(problem), "") << print(problem);
-  return forward_truth(problem, make_inputs(problem));
+  return definition_forward(problem, make_inputs(problem));
 }
 inline Truth truth_of(const std::string& line) { return truth_of(problem_of(line)); }
 

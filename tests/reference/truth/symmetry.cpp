@@ -29,8 +29,8 @@ TEST(Symmetry, RowsThatDifferOnAxesOfExtentOneAreTheSame) {
         const Inputs inputs = make_inputs(problem);
         Problem other = problem;
         other.variant = b.variant;
-        const Truth first = forward_truth(problem, inputs);
-        const Truth second = forward_truth(other, inputs);
+        const Truth first = definition_forward(problem, inputs);
+        const Truth second = definition_forward(other, inputs);
         for (const Role role : {Role::y, Role::mean, Role::stat})
           expect_same(first.out[role], second.out[role], std::string(a.name) + " and " + std::string(b.name));
       }
@@ -48,8 +48,8 @@ TEST(Symmetry, LayerNormDoesNotSeeHowItsAxesAreSplit) {
     const Inputs inputs = make_inputs(problem);
     Problem flat = problem;
     flat.shape = {2, 1, 12, 2};
-    const Truth a = forward_truth(problem, inputs);
-    const Truth b = forward_truth(flat, inputs);
+    const Truth a = definition_forward(problem, inputs);
+    const Truth b = definition_forward(flat, inputs);
     for (const Role role : {Role::y, Role::mean, Role::stat}) expect_same(a.out[role], b.out[role], "split axes");
   }
 }
@@ -67,12 +67,12 @@ TEST(Symmetry, ARepresentableShiftMovesTheMeanAlone) {
       // Quarters below 16 and integers below 2^22, so that each sum with a shift is a float32.
       for (float& x : inputs[Role::x])
         x = shift == 0.25F ? static_cast<float>(draw.below(64)) / 4 : static_cast<float>(draw.below(1U << 22U));
-      const Truth before = forward_truth(problem, inputs);
+      const Truth before = definition_forward(problem, inputs);
       for (float& x : inputs[Role::x]) {
         ASSERT_EQ(static_cast<double>(x + shift), static_cast<double>(x) + static_cast<double>(shift));
         x += shift;
       }
-      const Truth after = forward_truth(problem, inputs);
+      const Truth after = definition_forward(problem, inputs);
       if (!row.centred) {
         EXPECT_FALSE(same(before.out[Role::y][0], after.out[Role::y][0]));
         continue;
@@ -99,12 +99,12 @@ TEST(Symmetry, APowerOfTwoChangesNoBit) {
         problem.key = 99;
         problem.eps = 0.125;
         Inputs inputs = make_inputs(problem);
-        const Truth before = forward_truth(problem, inputs);
+        const Truth before = definition_forward(problem, inputs);
         for (float& x : inputs[Role::x]) x = std::ldexp(x, k);
         const bool outside = problem.convention.eps == EpsPlacement::outside;
         problem.eps = std::ldexp(problem.eps, outside ? k : 2 * k);
         ASSERT_EQ(check(problem), "");
-        const Truth after = forward_truth(problem, inputs);
+        const Truth after = definition_forward(problem, inputs);
         const std::string what = std::string(row.name) + " " + convention + " 2^" + std::to_string(k);
         const auto scaled = [](std::vector<Exact> values, int power) {
           for (Exact& value : values) {
@@ -128,9 +128,9 @@ TEST(Symmetry, TheSignOfXIsTheSignOfY) {
     problem.beta = false;
     problem.kappa = 100;
     Inputs inputs = make_inputs(problem);
-    const Truth before = forward_truth(problem, inputs);
+    const Truth before = definition_forward(problem, inputs);
     for (float& x : inputs[Role::x]) x = -x;
-    Truth after = forward_truth(problem, inputs);
+    Truth after = definition_forward(problem, inputs);
     for (Exact& y : after.out[Role::y]) y = {-y.hi, -y.lo, y.bound};
     expect_same(before.out[Role::y], after.out[Role::y], std::string(row.name));
   }
@@ -140,12 +140,12 @@ TEST(Symmetry, TheSignOfXIsTheSignOfY) {
 TEST(Symmetry, OrderAndOtherGroupsDoNotMatter) {
   Problem problem = problem_of("forward_training layer_norm n=3 g=1 k=7 s=1 gamma=0 beta=0 saved=1 kappa=1e6");
   Inputs inputs = make_inputs(problem);
-  const Truth before = forward_truth(problem, inputs);
+  const Truth before = definition_forward(problem, inputs);
   auto& x = inputs[Role::x];
   std::reverse(x.begin() + 7, x.begin() + 14);
   std::fill(x.begin(), x.begin() + 7, 1e30F);
   std::fill(x.begin() + 14, x.end(), -1e-30F);
-  const Truth after = forward_truth(problem, inputs);
+  const Truth after = definition_forward(problem, inputs);
   std::vector<Exact> expected(before.out[Role::y].begin() + 7, before.out[Role::y].begin() + 14);
   std::reverse(expected.begin(), expected.end());
   const std::vector<Exact> got(after.out[Role::y].begin() + 7, after.out[Role::y].begin() + 14);
@@ -167,7 +167,7 @@ TEST(Symmetry, InferenceWithOwnStatisticsIsTraining) {
     training.saved = true;
     ASSERT_EQ(check(training), "");
     Inputs inputs = make_inputs(training);
-    const Truth trained = forward_truth(training, inputs);
+    const Truth trained = definition_forward(training, inputs);
     Problem inference = training;
     inference.phase = Phase::forward_inference;
     inference.saved = false;
@@ -177,7 +177,7 @@ TEST(Symmetry, InferenceWithOwnStatisticsIsTraining) {
         ASSERT_EQ(value.lo, 0.0);
         inputs[role].push_back(static_cast<float>(value.hi));
       }
-    const Truth inferred = forward_truth(inference, inputs);
+    const Truth inferred = definition_forward(inference, inputs);
     expect_same(trained.out[Role::y], inferred.out[Role::y], std::string(row.name));
   }
 }

@@ -52,7 +52,7 @@ TEST(Textbook, GammaAndBetaCanRestoreTheInput) {
   Problem problem = problem_of("forward_training layer_norm n=1 g=1 k=6 s=1 saved=1 key=0x7");
   problem.convention.saved = SavedStatistic::variance;
   const Inputs inputs = make_inputs(problem);
-  const Truth statistics = forward_truth(problem, inputs);
+  const Truth statistics = definition_forward(problem, inputs);
   const double deviation = std::sqrt(statistics.out[Role::stat][0].hi + problem.eps);
   problem.values[Role::x] = inputs[Role::x];
   problem.values[Role::gamma].assign(6, static_cast<float>(deviation));
@@ -91,13 +91,13 @@ TEST(Textbook, TheTwoMomentaAreOneUpdateUnlessMixedUp) {
 TEST(Textbook, NormalizingWithNMinusOneIsAConventionOfItsOwn) {
   Problem problem = problem_of("forward_training batch_norm n=32 g=1 k=100 s=1 eps=0 running=1 beta=0 key=0x20");
   const Inputs inputs = make_inputs(problem);
-  const Truth by_n = forward_truth(problem, inputs);
+  const Truth by_n = definition_forward(problem, inputs);
   const Bounds bounds = forward_bounds(problem, inputs, by_n, Claim{});
   Problem sample = problem;
   sample.convention = *parse_convention("sample_variance").convention;
   EXPECT_EQ(print(sample.convention), "sample_variance");
   EXPECT_NE(print(problem.convention), print(sample.convention));
-  const Truth by_n_minus_1 = forward_truth(sample, inputs);
+  const Truth by_n_minus_1 = definition_forward(sample, inputs);
   const double ratio = std::sqrt(31.0 / 32.0);
   std::size_t refuted = 0;
   for (std::size_t i = 0; i < 3200; ++i) {

@@ -1,0 +1,209 @@
+// The forward phases in double-double, group by group. A running statistic is a weighted sum of certified numbers.
+#include <cmath>
+
+#include "reference/truth/running.hpp"
+#include "reference/truth/tiers/elements.hpp"
+#include "reference/truth/tiers/fast.hpp"
+#include "reference/truth/tiers/given.hpp"
+#include "reference/truth/tiers/group_view.hpp"
+#include "reference/truth/tiers/sums.hpp"
+
+namespace normgate::tiers {
+namespace {
+
+class Forward {
+ public:
+  Forward(const Problem& problem, const Inputs& inputs, Wanted wanted)
+      : problem_(problem),
+        inputs_(inputs),
+        wanted_(wanted),
+        row_(row_of(problem.variant)),
+        view_(problem.shape, row_),
+        channels_(channels_along(problem.shape, row_)),
+        beta_(use_of(problem, Role::beta).read) {}
+
+  std::optional<Truth> run() {
+    if (element_count(problem_.shape) == 0) return std::nullopt;
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto& tensor = inputs_[static_cast<Role>(r)];
+      if (!all_finite(tensor.data(), static_cast<std::int64_t>(tensor.size()))) return std::nullopt;
+    }
+    allocate();
+    const bool training = is_training(problem_.phase);
+    for (std::int64_t q = 0; q < view_.groups().count(); ++q) {
+      std::optional<Statistics> statistics;
+      const float* x = nullptr;
+      if (training || wanted_ == Wanted::everything) x = view_.gather(inputs_[Role::x], q, x_);
+      if (training) {
+        statistics = statistics_of(x, view_.size(), row_.centred, problem_.eps, problem_.convention);
+      } else {
+        statistics = given_statistics(problem_, inputs_, view_.groups(), q);
+      }
+      if (!statistics) return std::nullopt;
+      leave_statistics(q, *statistics);
+      if (problem_.running && !take_in(q, *statistics)) return std::nullopt;
+      if (wanted_ == Wanted::everything) leave_elements(q, x, *statistics);
+    }
+    if (problem_.running && !update_state()) return std::nullopt;
+    return std::move(truth_);
+  }
+
+ private:
+  void allocate() {
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      if (role == Role::y && wanted_ == Wanted::statistics) continue;
+      if (use_of(problem_, role).write)
+        truth_.out[role].resize(
+            static_cast<std::size_t>(element_count(restricted(problem_.shape, axes_of(role, row_)))));
+    }
+    truth_.groups.resize(static_cast<std::size_t>(view_.groups().count()));
+    if (problem_.running)
+      batch_.resize(static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.running))));
+  }
+
+  void leave_statistics(std::int64_t q, const Statistics& statistics) {
+    const auto at = static_cast<std::size_t>(q);
+    GroupTruth& group = truth_.groups[at];
+    group = {exact_of(statistics.mean), exact_of(statistics.variance), exact_of(statistics.rstd)};
+    if (!truth_.out[Role::mean].empty()) truth_.out[Role::mean][at] = group.mean;
+    if (!truth_.out[Role::stat].empty())
+      truth_.out[Role::stat][at] = problem_.convention.saved == SavedStatistic::rstd ? group.rstd : group.variance;
+  }
+
+  void leave_elements(std::int64_t q, const float* x, const Statistics& statistics) {
+    ForwardGroup group;
+    group.centre = statistics.mean;
+    group.rstd = statistics.rstd;
+    group.plus_one = problem_.gamma && problem_.convention.gamma == GammaOffset::plus_one;
+    const std::int64_t channel = first_channel(problem_.shape, row_, view_.groups(), q);
+    const bool direct = view_.contiguous();
+    // Runs are expanded block by block; otherwise a group that stays where it is needs no blocks.
+    const std::int64_t step = direct && channels_ != Channels::runs ? view_.size() : block;
+    Exact results[block];
+    float gammas[block];
+    float betas[block];
+    std::vector<Exact>& y = truth_.out[Role::y];
+    for (std::int64_t begin = 0; begin < view_.size(); begin += step) {
+      group.x = x + begin;
+      group.n = std::min(step, view_.size() - begin);
+      if (problem_.gamma) group.gamma = along(inputs_[Role::gamma], channel, begin, group.n, gammas);
+      if (beta_) group.beta = along(inputs_[Role::beta], channel, begin, group.n, betas);
+      if (direct) {
+        store_elements(group, y.data() + view_.first(q) + begin);
+      } else {
+        store_elements(group, results);
+        view_.scatter(results, begin, group.n, q, y);
+      }
+    }
+  }
+
+  // A parameter along `count` elements of a group from `begin` on; `channel` is that of the group's first.
+  [[nodiscard]] Along along(const std::vector<float>& parameter, std::int64_t channel, std::int64_t begin,
+                            std::int64_t count, float* expanded) const {
+    const float* values = parameter.data() + channel;
+    switch (channels_) {
+      case Channels::one:
+        return {nullptr, *values};
+      case Channels::each:
+        return {values + begin, 0};
+      case Channels::runs:
+        break;
+    }
+    const std::int64_t length = problem_.shape[3];
+    float* to = expanded;
+    for (std::int64_t i = begin; i < begin + count;) {
+      const std::int64_t end = std::min(begin + count, (i / length + 1) * length);
+      to = std::fill_n(to, end - i, values[i / length]);
+      i = end;
+    }
+    return {expanded, 0};
+  }
+
+  // What the groups of one channel add to its running statistics: one group in batch_norm, one of N in instance_norm.
+  struct Batch {
+    Certified mean;
+    Certified variance;
+    std::int64_t count = 0;
+  };
+
+  bool take_in(std::int64_t q, const Statistics& statistics) {
+    Batch& batch =
+        batch_[static_cast<std::size_t>(dense_index(problem_.shape, row_.running, view_.groups().origin(q)))];
+    const bool n_minus_1 = problem_.convention.stored == StoredDivisor::n_minus_1;
+    Certified variance;
+    if (n_minus_1 && view_.size() == 1) {
+      if (problem_.convention.single == SingleCount::nan) return false;
+    } else {
+      variance = divided(statistics.sum_of_squares, static_cast<double>(view_.size() - (n_minus_1 ? 1 : 0)));
+    }
+    batch.mean = plus(batch.mean, statistics.mean);
+    batch.variance = plus(batch.variance, variance);
+    ++batch.count;
+    return true;
+  }
+
+  bool update_state() {
+    const double momentum = problem_.momentum;
+    // Products with a weight far below those of float32 would leave the range of double; a count is to be exact.
+    if (momentum != 0 && momentum < 0x1p-200) return false;
+    if (problem_.step > std::int64_t{1} << 53) return false;
+    Certified keep;
+    Certified take;
+    const auto step = static_cast<double>(problem_.step);
+    const Two rest = two_sum(1, -momentum);
+    switch (problem_.convention.momentum) {
+      case MomentumForm::new_weight:
+        keep = {rest.hi, rest.lo, 0};
+        take = exactly(momentum);
+        break;
+      case MomentumForm::old_weight:
+        keep = exactly(momentum);
+        take = {rest.hi, rest.lo, 0};
+        break;
+      case MomentumForm::cumulative:
+        keep = divided(exactly(step - 1), step);
+        take = divided(exactly(1), step);
+        break;
+      case MomentumForm::accumulated_weight:
+        keep = exactly(momentum);
+        take = exactly(1);
+        break;
+    }
+    const bool keeps = keeps_variance(problem_.convention, view_.size());
+    for (std::size_t c = 0; c < batch_.size(); ++c) {
+      const Batch& batch = batch_[c];
+      const auto at = static_cast<std::int64_t>(c);
+      const auto count = static_cast<double>(batch.count);
+      const auto updated = [&](Role role, const Certified& sum) {
+        return plus(times(keep, exactly(inputs_[role], at)), times(take, divided(sum, count)));
+      };
+      truth_.out[Role::running_mean][c] = exact_of(updated(Role::running_mean, batch.mean));
+      truth_.out[Role::running_var][c] =
+          exact_of(keeps ? exactly(inputs_[Role::running_var], at) : updated(Role::running_var, batch.variance));
+    }
+    if (!truth_.out[Role::running_weight].empty())
+      truth_.out[Role::running_weight][0] =
+          exact_of(plus(times(exactly(momentum), exactly(inputs_[Role::running_weight], 0)), exactly(1)));
+    return true;
+  }
+
+  const Problem& problem_;
+  const Inputs& inputs_;
+  Wanted wanted_;
+  const VariantRow& row_;
+  GroupView view_;
+  Channels channels_;
+  bool beta_;
+  std::vector<float> x_;
+  std::vector<Batch> batch_;
+  Truth truth_;
+};
+
+}  // namespace
+
+std::optional<Truth> fast_forward(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+  return Forward(problem, inputs, wanted).run();
+}
+
+}  // namespace normgate::tiers

@@ -1,0 +1,153 @@
+// The certificates of the fast tier against the definition at 100 digits: the two values differ by no more than the two
+// bounds together, for every output and statistic; and the certificates are of use.
+#include <fmt/format.h>
+
+#include <map>
+
+#include "problems.hpp"
+
+namespace normgate {
+namespace {
+
+struct Seen {
+  std::size_t values = 0;
+  double share = 0;    // |difference| over the sum of both bounds, the largest
+  double weakest = 0;  // bound over the scale of the row, the largest on ordinary data
+};
+
+class Comparison {
+ public:
+  void compare(const std::string& what, const Exact& fast, const Exact& definition) {
+    Seen& seen = seen_[what];
+    ++seen.values;
+    ASSERT_TRUE(std::isfinite(fast.hi) && std::isfinite(fast.lo) && std::isfinite(fast.bound)) << what;
+    ASSERT_TRUE(definition.finite()) << what;
+    // hi's are neighbours, so that the first difference is exact; long double leaves the second as good as exact.
+    const long double difference = std::fabs((static_cast<long double>(fast.hi) - definition.hi) +
+                                             (static_cast<long double>(fast.lo) - definition.lo));
+    const auto allowed = static_cast<long double>(fast.bound) + definition.bound;
+    EXPECT_LE(difference, allowed) << what << ": " << fast.hi << " + " << fast.lo << " within " << fast.bound
+                                   << ", not " << definition.hi << " + " << definition.lo;
+    EXPECT_LE(std::fabs(fast.lo), 0x1p-53 * std::fabs(fast.hi));
+    if (difference > 0) seen.share = std::max(seen.share, static_cast<double>(difference / allowed));
+  }
+  void compare(const std::string& what, const std::vector<Exact>& fast, const std::vector<Exact>& definition) {
+    ASSERT_EQ(fast.size(), definition.size()) << what;
+    for (std::size_t i = 0; i < fast.size() && !testing::Test::HasFailure(); ++i) {
+      SCOPED_TRACE(i);
+      compare(what, fast[i], definition[i]);
+    }
+  }
+  void compare(const Truth& fast, const Truth& definition) {
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const Role role = static_cast<Role>(r);
+      compare(std::string(name_of(role)), fast.out[role], definition.out[role]);
+    }
+    ASSERT_EQ(fast.groups.size(), definition.groups.size());
+    for (std::size_t q = 0; q < fast.groups.size() && !testing::Test::HasFailure(); ++q) {
+      const GroupTruth& a = fast.groups[q];
+      const GroupTruth& b = definition.groups[q];
+      SCOPED_TRACE(q);
+      if (!std::isnan(b.mean.hi)) compare("group's mean", a.mean, b.mean);
+      if (!std::isnan(b.variance.hi)) compare("group's variance", a.variance, b.variance);
+      if (!std::isnan(b.rstd.hi)) compare("group's rstd", a.rstd, b.rstd);
+      EXPECT_EQ(std::isnan(a.mean.hi), std::isnan(b.mean.hi));
+      EXPECT_EQ(std::isnan(a.variance.hi), std::isnan(b.variance.hi));
+      EXPECT_EQ(std::isnan(a.rstd.hi), std::isnan(b.rstd.hi));
+    }
+  }
+  // The certificates of a tensor against the largest |scale|.
+  void weigh(const std::string& what, const std::vector<Exact>& fast, double scale) {
+    for (const Exact& value : fast) seen_[what].weakest = std::max(seen_[what].weakest, value.bound / scale);
+  }
+  [[nodiscard]] const std::map<std::string, Seen>& seen() const { return seen_; }
+  void report(const std::string& title) const {
+    fmt::print("{}\n", title);
+    for (const auto& [what, seen] : seen_)
+      if (seen.values > 0)
+        fmt::print("  {:16} {:8} values, worst tightness (certificate / true error) {:.1f}{}\n", what, seen.values,
+                   seen.share > 0 ? 1 / seen.share : 0.0,
+                   seen.weakest > 0
+                       ? fmt::format(", weakest certificate 2^{:.1f} of the scale", std::log2(seen.weakest))
+                       : "");
+  }
+
+ private:
+  std::map<std::string, Seen> seen_;
+};
+
+double largest(const std::vector<Exact>& values) {
+  double result = 0;
+  for (const Exact& value : values) result = std::max(result, std::fabs(value.hi));
+  return result;
+}
+double largest(const std::vector<float>& values) {
+  double result = 0;
+  for (const float value : values) result = std::max(result, std::fabs(static_cast<double>(value)));
+  return result;
+}
+
+void compare_forward(Phase phase, std::uint64_t key, Comparison& comparison) {
+  Draw draw(key);
+  int covered = 0;
+  int trials = 0;
+  int unspoilt = 0;
+  int unspoilt_covered = 0;
+  for (; trials < 3000 && !testing::Test::HasFailure(); ++trials) {
+    const Problem problem = draw_problem(draw, phase);
+    SCOPED_TRACE(print(problem));
+    ASSERT_EQ(check(problem), "");
+    Inputs inputs = make_inputs(problem);
+    const bool spoilt = spoil_some(draw, inputs);
+    const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
+    const bool defined = problem.eps != 0;
+    unspoilt += !spoilt && defined;
+    if (!fast) continue;
+    ++covered;
+    unspoilt_covered += !spoilt && defined;
+    comparison.compare(*fast, definition_forward(problem, inputs));
+  }
+  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
+             trials, unspoilt_covered, unspoilt);
+  EXPECT_GT(covered, trials * 3 / 4);
+  EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
+}
+
+TEST(FastTier, EnclosesTheDefinitionInForwardTraining) {
+  Comparison comparison;
+  compare_forward(Phase::forward_training, 1, comparison);
+  comparison.report("forward_training");
+  EXPECT_GT(comparison.seen().at("y").values, 50000U);
+  for (const char* what : {"mean", "stat", "running_mean", "running_var", "running_weight"})
+    EXPECT_GT(comparison.seen().at(what).values, 100U) << what;
+}
+
+TEST(FastTier, EnclosesTheDefinitionInForwardInference) {
+  Comparison comparison;
+  compare_forward(Phase::forward_inference, 2, comparison);
+  comparison.report("forward_inference");
+  EXPECT_GT(comparison.seen().at("y").values, 50000U);
+}
+
+TEST(FastTier, CertificatesOfForwardAreOfUse) {
+  Comparison comparison;
+  for (const char* variant :
+       {"batch_norm n=300 g=1 k=2 s=3", "layer_norm n=2 g=1 k=1000 s=1", "group_norm n=2 g=2 k=12 s=60",
+        "instance_norm n=2 g=1 k=2 s=800", "rms_norm n=2 g=1 k=4000 s=1", "layer_norm n=1 g=1 k=70000 s=1"})
+    for (const char* data :
+         {"", "kappa=1000", "kappa=1e6", "profile=outlier_channels", "profile=drift", "profile=exact",
+          "profile=near_constant kappa=100", "convention=keras,eps:outside", "eps=0 convention=keras,eps:floor"}) {
+      const Problem problem = problem_of(fmt::format("forward_training {} {}", variant, data));
+      SCOPED_TRACE(print(problem));
+      const Inputs inputs = make_inputs(problem);
+      const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
+      ASSERT_TRUE(fast.has_value());
+      comparison.compare(*fast, definition_forward(problem, inputs));
+      comparison.weigh("y", fast->out[Role::y], largest(fast->out[Role::y]) + largest(inputs[Role::beta]));
+    }
+  comparison.report("forward_training, ordinary data");
+  EXPECT_LE(comparison.seen().at("y").weakest, 0x1p-75);
+}
+
+}  // namespace
+}  // namespace normgate

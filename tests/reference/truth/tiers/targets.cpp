@@ -1,0 +1,105 @@
+// The same bits on every instruction set that is compiled in and that this CPU has: values and certificates.
+#include <fmt/format.h>
+#include <hwy/highway.h>
+#include <hwy/targets.h>
+
+#include <bit>
+
+#include "problems.hpp"
+
+namespace normgate {
+namespace {
+
+std::vector<std::int64_t> available_targets() {
+  std::vector<std::int64_t> result;
+  for (std::int64_t rest = hwy::SupportedTargets() & HWY_TARGETS; rest != 0; rest &= rest - 1)
+    result.push_back(rest & -rest);
+  return result;
+}
+
+void choose(std::int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same_bits(const Exact& a, const Exact& b) {
+  if (std::isnan(a.hi) && std::isnan(b.hi)) return true;
+  return same_bits(a.hi, b.hi) && same_bits(a.lo, b.lo) && same_bits(a.bound, b.bound);
+}
+void expect_same_bits(const std::vector<Exact>& a, const std::vector<Exact>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_TRUE(same_bits(a[i], b[i])) << "at " << i << ": " << a[i].hi << " + " << a[i].lo << " within " << a[i].bound
+                                       << ", and " << b[i].hi << " + " << b[i].lo << " within " << b[i].bound;
+}
+
+class Targets : public testing::Test {
+ protected:
+  ~Targets() override { choose(0); }  // 0: what the CPU has
+
+  // Compares `truth` of one problem on all targets.
+  template <typename Compute>
+  void compare(Compute truth) {
+    std::optional<Truth> first;
+    for (std::size_t t = 0; t < targets_.size() && !HasFailure(); ++t) {
+      choose(targets_[t]);
+      const std::optional<Truth> got = truth();
+      SCOPED_TRACE(hwy::TargetName(targets_[t]));
+      if (t == 0) {
+        first = got;
+        continue;
+      }
+      ASSERT_EQ(first.has_value(), got.has_value());
+      if (!got) return;
+      for (std::size_t r = 0; r < role_count; ++r) {
+        const Role role = static_cast<Role>(r);
+        SCOPED_TRACE(name_of(role));
+        expect_same_bits(first->out[role], got->out[role]);
+        values_ += got->out[role].size();
+      }
+      for (std::size_t q = 0; q < got->groups.size(); ++q) {
+        EXPECT_TRUE(same_bits(first->groups[q].mean, got->groups[q].mean));
+        EXPECT_TRUE(same_bits(first->groups[q].variance, got->groups[q].variance));
+        EXPECT_TRUE(same_bits(first->groups[q].rstd, got->groups[q].rstd));
+      }
+    }
+  }
+  void compare_forward(const Problem& problem, const Inputs& inputs) {
+    SCOPED_TRACE(print(problem));
+    compare([&] { return tiers::fast_forward(problem, inputs, Wanted::everything); });
+  }
+
+  const std::vector<std::int64_t> targets_ = available_targets();
+  std::size_t values_ = 0;
+};
+
+TEST_F(Targets, AreSeveralOnX86) {
+  std::string names;
+  for (const std::int64_t target : targets_) names += fmt::format(" {}", hwy::TargetName(target));
+  fmt::print("targets:{}\n", names);
+#if HWY_ARCH_X86
+  EXPECT_GE(targets_.size(), 3U);
+#endif
+}
+
+TEST_F(Targets, GiveTheSameBitsForward) {
+  Draw draw(3);
+  for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
+    const Problem problem = draw_problem(draw, draw.coin() ? Phase::forward_training : Phase::forward_inference);
+    Inputs inputs = make_inputs(problem);
+    spoil_some(draw, inputs);
+    compare_forward(problem, inputs);
+  }
+  // More than one chunk of the sums.
+  for (const char* line :
+       {"forward_training layer_norm n=1 g=1 k=200003 s=1 kappa=1000",
+        "forward_training batch_norm n=3 g=1 k=2 s=70001", "forward_training rms_norm n=1 g=1 k=131073 s=1"}) {
+    const Problem problem = problem_of(line);
+    compare_forward(problem, make_inputs(problem));
+  }
+  EXPECT_GT(values_, 1000000U);
+}
+
+}  // namespace
+}  // namespace normgate
