@@ -36,6 +36,7 @@
 #include "reference/truth/gradient-inl.h"
 #include "reference/truth/hundred_digits-inl.h"
 #include "reference/truth/parameters-inl.h"
+#include "reference/truth/tiers/fast.hpp"
 
 namespace normgate {
 namespace {
@@ -283,8 +284,13 @@ class Backward {
 
 }  // namespace
 
-Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {
+Truth definition_backward(const Problem& problem, const Inputs& inputs, SavedUse use) {
   return Backward(problem, inputs, use, nullptr).of_phase();
+}
+
+Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {
+  if (auto truth = tiers::fast_backward(problem, inputs, use)) return *std::move(truth);
+  return definition_backward(problem, inputs, use);
 }
 
 hundred_digits::AllDigits hundred_digits::backward_digits(const Problem& problem, const Inputs& inputs, SavedUse use) {

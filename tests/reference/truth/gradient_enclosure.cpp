@@ -317,7 +317,7 @@ class Tally {
     }
   }
   void compare(const std::string& what, const Problem& problem, const Inputs& inputs, SavedUse use) {
-    const Truth truth = backward_truth(problem, inputs, use);
+    const Truth truth = definition_backward(problem, inputs, use);
     const Evaluation evaluation(problem, inputs, use);
     compare(what + " dx", truth.out[Role::dx], evaluation.result().dx);
     compare(what + " dgamma", truth.out[Role::dgamma], evaluation.result().dgamma);
@@ -430,7 +430,7 @@ TEST(GradientEnclosure, TheFloorIsDecidedExactly) {
     // At the kink the variance does not count: with one 9 for dy, dx = r (g - 1).
     Problem problem = problem_of(line + " eps=2");
     problem.values[Role::dy] = {9, 0, 0, 0, 0, 0, 0, 0, 0};
-    const Truth truth = backward_truth(problem, make_inputs(problem), SavedUse::recomputes);
+    const Truth truth = definition_backward(problem, make_inputs(problem), SavedUse::recomputes);
     EXPECT_DOUBLE_EQ(truth.out[Role::dx][0].hi, 8 / std::sqrt(2.0));
     EXPECT_DOUBLE_EQ(truth.out[Role::dx][1].hi, -1 / std::sqrt(2.0));
   }
@@ -441,7 +441,7 @@ TEST(GradientEnclosure, TheFloorIsDecidedExactly) {
 TEST(GradientEnclosure, RefusesWhatIsOffByAFewBounds) {
   const Problem problem = problem_of("backward_training layer_norm n=2 g=1 k=9 s=1 kappa=1000 saved=1");
   const Inputs inputs = make_inputs(problem);
-  const Truth truth = backward_truth(problem, inputs, SavedUse::short_form);
+  const Truth truth = definition_backward(problem, inputs, SavedUse::short_form);
   const Evaluation evaluation(problem, inputs, SavedUse::short_form);
   const Evaluation textbook(problem, inputs, SavedUse::textbook);
   const Evaluation derivative(problem, inputs, SavedUse::recomputes);

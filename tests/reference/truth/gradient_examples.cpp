@@ -14,7 +14,7 @@ using Rational = boost::multiprecision::mpq_rational;
 
 Truth gradients(const Problem& problem, SavedUse use = SavedUse::recomputes) {
   EXPECT_EQ(check(problem), "") << print(problem);
-  return backward_truth(problem, make_inputs(problem), use);
+  return definition_backward(problem, make_inputs(problem), use);
 }
 Truth gradients(const std::string& line, SavedUse use = SavedUse::recomputes) {
   return gradients(problem_of(line), use);
@@ -417,7 +417,7 @@ TEST(GradientExamples, GroupsAreTheForwards) {
         problem.handed = Handed::shifted;
       }
       const Inputs inputs = make_inputs(problem);
-      const Truth backward = backward_truth(problem, inputs, SavedUse::short_form);
+      const Truth backward = definition_backward(problem, inputs, SavedUse::short_form);
       Problem forward = problem;
       forward.phase = training ? Phase::forward_training : Phase::forward_inference;
       forward.handed = Handed::nearest;

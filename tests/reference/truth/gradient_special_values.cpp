@@ -64,8 +64,8 @@ void expect_reach(const Problem& problem, const Inputs& clean, const Inputs& spo
                   const std::string& what) {
   ASSERT_EQ(check(problem), "");
   SCOPED_TRACE(print(problem) + " " + what);
-  const Truth before = backward_truth(problem, clean, use);
-  const Truth after = backward_truth(problem, spoilt, use);
+  const Truth before = definition_backward(problem, clean, use);
+  const Truth after = definition_backward(problem, spoilt, use);
   expect_nan_exactly(before.out[Role::dx], after.out[Role::dx], reach.dx, "dx");
   expect_nan_exactly(before.out[Role::dgamma], after.out[Role::dgamma], reach.dgamma, "dgamma");
   expect_nan_exactly(before.out[Role::dbeta], after.out[Role::dbeta], reach.dbeta, "dbeta");
@@ -241,7 +241,7 @@ TEST_P(EveryRowBackward, WhatIsAddedToIsAddedTo) {
                {nowhere, Sets::only(2), nowhere}, "NaN in dgamma");
   expect_reach(problem, clean, with(clean, Role::dbeta, 1, nan), SavedUse::recomputes,
                {nowhere, nowhere, Sets::only(1)}, "NaN in dbeta");
-  const Truth truth = backward_truth(problem, with(clean, Role::dgamma, 3, -inf), SavedUse::recomputes);
+  const Truth truth = definition_backward(problem, with(clean, Role::dgamma, 3, -inf), SavedUse::recomputes);
   EXPECT_EQ(truth.out[Role::dgamma][3].hi, static_cast<double>(-inf));
   // An old value counts only where it is added to.
   problem.convention.gradients = Gradients::overwrite;
@@ -257,9 +257,9 @@ TEST_P(EveryRowBackward, InTrainingAnInfinityLeavesNoNumber) {
   const std::size_t q = sets.group[spot];
   const std::size_t c = sets.channel[spot];
   for (const float value : {inf, -inf}) {
-    const Truth before = backward_truth(problem, clean, SavedUse::recomputes);
-    const Truth in_x = backward_truth(problem, with(clean, Role::x, spot, value), SavedUse::recomputes);
-    const Truth in_dy = backward_truth(problem, with(clean, Role::dy, spot, value), SavedUse::recomputes);
+    const Truth before = definition_backward(problem, clean, SavedUse::recomputes);
+    const Truth in_x = definition_backward(problem, with(clean, Role::x, spot, value), SavedUse::recomputes);
+    const Truth in_dy = definition_backward(problem, with(clean, Role::dy, spot, value), SavedUse::recomputes);
     for (std::size_t i = 0; i < sets.group.size(); ++i)
       for (const Truth* truth : {&in_x, &in_dy}) {
         const Exact& dx = truth->out[Role::dx][i];
@@ -281,19 +281,19 @@ TEST_P(EveryRowBackward, InInferenceAnInfinityGivesTheExtendedRealValue) {
   const std::size_t c = sets.channel[spot];
   clean[Role::gamma][c] = -2;
   clean[Role::dy][spot] = 3;
-  const Truth before = backward_truth(problem, clean, SavedUse::undeclared);
-  const Truth in_dy = backward_truth(problem, with(clean, Role::dy, spot, inf), SavedUse::undeclared);
+  const Truth before = definition_backward(problem, clean, SavedUse::undeclared);
+  const Truth in_dy = definition_backward(problem, with(clean, Role::dy, spot, inf), SavedUse::undeclared);
   for (std::size_t i = 0; i < sets.group.size(); ++i) {
     const Exact& dx = in_dy.out[Role::dx][i];
     EXPECT_TRUE(i == spot ? dx.hi == static_cast<double>(-inf) : same(dx, before.out[Role::dx][i])) << i;
   }
   EXPECT_EQ(in_dy.out[Role::dbeta][c].hi, static_cast<double>(inf));
-  const Truth in_x = backward_truth(problem, with(clean, Role::x, spot, -inf), SavedUse::undeclared);
+  const Truth in_x = definition_backward(problem, with(clean, Role::x, spot, -inf), SavedUse::undeclared);
   EXPECT_EQ(in_x.out[Role::dgamma][c].hi, static_cast<double>(-inf));  // dy = 3
   expect_same(before.out[Role::dx], in_x.out[Role::dx], "dx");
   // 1/D = 0 and infinite.
-  const Truth zero = backward_truth(problem, with(clean, Role::stat, q, 0), SavedUse::undeclared);
-  const Truth infinite = backward_truth(problem, with(clean, Role::stat, q, inf), SavedUse::undeclared);
+  const Truth zero = definition_backward(problem, with(clean, Role::stat, q, 0), SavedUse::undeclared);
+  const Truth infinite = definition_backward(problem, with(clean, Role::stat, q, inf), SavedUse::undeclared);
   EXPECT_EQ(zero.out[Role::dx][spot].hi, 0.0);
   EXPECT_EQ(infinite.out[Role::dx][spot].hi, static_cast<double>(-inf));
 }
@@ -302,13 +302,13 @@ TEST_P(EveryRowBackward, InInferenceAnInfinityGivesTheExtendedRealValue) {
 TEST(SpecialGradients, NoRootIsNan) {
   const std::string line = "backward_inference batch_norm n=2 g=1 k=2 s=1 given=running eps=0.5 ";
   const Problem problem = problem_of(line + "values=running_var:[-0.75,1.5]");
-  const Truth truth = backward_truth(problem, make_inputs(problem), SavedUse::undeclared);
+  const Truth truth = definition_backward(problem, make_inputs(problem), SavedUse::undeclared);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(std::isnan(truth.out[Role::dx][i].hi), i % 2 == 0);
   EXPECT_TRUE(std::isnan(truth.out[Role::dgamma][0].hi));
   EXPECT_TRUE(truth.out[Role::dgamma][1].finite());
   EXPECT_TRUE(truth.out[Role::dbeta][0].finite());
   const Problem zero = problem_of("backward_training layer_norm n=1 g=1 k=2 s=1 eps=0 gamma=0 values=x:[7,7];dy:[1,2]");
-  const Truth undefined = backward_truth(zero, make_inputs(zero), SavedUse::recomputes);
+  const Truth undefined = definition_backward(zero, make_inputs(zero), SavedUse::recomputes);
   for (const Exact& dx : undefined.out[Role::dx]) EXPECT_FALSE(dx.finite());
 }
 

@@ -111,7 +111,7 @@ Comparison compare(const Problem& problem, const Inputs& inputs, const AllDigits
 
 Comparison compare(const Problem& problem) {
   const Inputs inputs = make_inputs(problem);
-  const Truth truth = backward_truth(problem, inputs, SavedUse::recomputes);
+  const Truth truth = definition_backward(problem, inputs, SavedUse::recomputes);
   const Differences differences = finite_differences(problem, inputs);
   // What both round to differs by no more than their bounds.
   for (const Role role : {Role::dx, Role::dgamma, Role::dbeta})
@@ -200,7 +200,7 @@ TEST(GradientWitness, RefusesTheGradientOfAnotherConvention) {
   const std::vector<bool> kink(2, false);
   const auto worst = [&](const Problem& other, SavedUse use = SavedUse::recomputes) {
     return compare(problem, inputs, hundred_digits::backward_digits(other, inputs, use), witness, kink,
-                   backward_truth(problem, inputs, SavedUse::recomputes))
+                   definition_backward(problem, inputs, SavedUse::recomputes))
         .worst;
   };
   EXPECT_LE(worst(problem), 1e-50);
@@ -219,13 +219,13 @@ TEST(GradientWitness, RefusesTheGradientOfAnotherConvention) {
   other.phase = Phase::backward_inference;
   other.given = Given::saved;
   Inputs given = inputs;
-  for (const GroupTruth& group : backward_truth(problem, inputs, SavedUse::recomputes).groups) {
+  for (const GroupTruth& group : definition_backward(problem, inputs, SavedUse::recomputes).groups) {
     given[Role::mean].push_back(static_cast<float>(group.mean.hi));
     given[Role::stat].push_back(static_cast<float>(group.rstd.hi));
   }
   const AllDigits constant = hundred_digits::backward_digits(other, given, SavedUse::recomputes);
   EXPECT_GT(
-      compare(problem, inputs, constant, witness, kink, backward_truth(problem, inputs, SavedUse::recomputes)).worst,
+      compare(problem, inputs, constant, witness, kink, definition_backward(problem, inputs, SavedUse::recomputes)).worst,
       1e-2);
 }
 
@@ -239,7 +239,7 @@ TEST(GradientWitness, DifferencesConvergeWithTheirOrders) {
     const Problem problem = problem_of(line);
     const Inputs inputs = make_inputs(problem);
     const AllDigits closed = hundred_digits::backward_digits(problem, inputs, SavedUse::recomputes);
-    const Truth truth = backward_truth(problem, inputs, SavedUse::recomputes);
+    const Truth truth = definition_backward(problem, inputs, SavedUse::recomputes);
     for (const DifferenceOrder order : {DifferenceOrder::second, DifferenceOrder::fourth}) {
       const auto error = [&](int exponent, std::size_t i) {
         return static_cast<double>(

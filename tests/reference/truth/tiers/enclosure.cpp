@@ -87,6 +87,12 @@ double largest(const std::vector<float>& values) {
   return result;
 }
 
+double modulus(const std::vector<float>& values) {
+  double result = 0;
+  for (const float value : values) result += std::fabs(static_cast<double>(value));
+  return result;
+}
+
 void compare_forward(Phase phase, std::uint64_t key, Comparison& comparison) {
   Draw draw(key);
   int covered = 0;
@@ -129,6 +135,57 @@ TEST(FastTier, EnclosesTheDefinitionInForwardInference) {
   EXPECT_GT(comparison.seen().at("y").values, 50000U);
 }
 
+std::vector<SavedUse> uses_of(const Problem& problem) {
+  if (!problem.saved) return {SavedUse::undeclared};
+  if (problem.from_output) return {SavedUse::from_output};
+  return {SavedUse::short_form, SavedUse::textbook, SavedUse::recomputes};
+}
+
+void compare_backward(Phase phase, std::uint64_t key, Comparison& comparison) {
+  Draw draw(key);
+  int covered = 0;
+  int trials = 0;
+  int unspoilt = 0;
+  int unspoilt_covered = 0;
+  for (; trials < 2500 && !testing::Test::HasFailure(); ++trials) {
+    const Problem problem = draw_problem(draw, phase);
+    SCOPED_TRACE(print(problem));
+    ASSERT_EQ(check(problem), "");
+    Inputs inputs = make_inputs(problem);
+    const bool spoilt = spoil_some(draw, inputs);
+    const std::vector<SavedUse> uses = uses_of(problem);
+    const SavedUse use = one_of(draw, uses);
+    SCOPED_TRACE(static_cast<int>(use));
+    const auto fast = tiers::fast_backward(problem, inputs, use);
+    const bool defined = problem.eps != 0 && !spoilt;
+    unspoilt += defined;
+    if (!fast) continue;
+    ++covered;
+    unspoilt_covered += defined;
+    comparison.compare(*fast, definition_backward(problem, inputs, use));
+  }
+  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
+             trials, unspoilt_covered, unspoilt);
+  EXPECT_GT(covered, trials * 3 / 4);
+  EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
+}
+
+TEST(FastTier, EnclosesTheDefinitionInBackwardTraining) {
+  Comparison comparison;
+  compare_backward(Phase::backward_training, 3, comparison);
+  comparison.report("backward_training");
+  EXPECT_GT(comparison.seen().at("dx").values, 50000U);
+  for (const char* what : {"dgamma", "dbeta"}) EXPECT_GT(comparison.seen().at(what).values, 5000U) << what;
+}
+
+TEST(FastTier, EnclosesTheDefinitionInBackwardInference) {
+  Comparison comparison;
+  compare_backward(Phase::backward_inference, 4, comparison);
+  comparison.report("backward_inference");
+  EXPECT_GT(comparison.seen().at("dx").values, 50000U);
+  for (const char* what : {"dgamma", "dbeta"}) EXPECT_GT(comparison.seen().at(what).values, 5000U) << what;
+}
+
 TEST(FastTier, CertificatesOfForwardAreOfUse) {
   Comparison comparison;
   for (const char* variant :
@@ -147,6 +204,40 @@ TEST(FastTier, CertificatesOfForwardAreOfUse) {
     }
   comparison.report("forward_training, ordinary data");
   EXPECT_LE(comparison.seen().at("y").weakest, 0x1p-75);
+}
+
+TEST(FastTier, CertificatesOfBackwardAreOfUse) {
+  Comparison comparison;
+  for (const char* variant :
+       {"batch_norm n=300 g=1 k=2 s=3", "layer_norm n=3 g=1 k=1000 s=1", "group_norm n=2 g=2 k=12 s=60",
+        "instance_norm n=2 g=1 k=2 s=800", "rms_norm n=2 g=1 k=4000 s=1", "layer_norm n=1 g=1 k=70000 s=1",
+        "layer_norm n=5000 g=1 k=4 s=1", "group_norm n=40 g=2 k=20 s=1", "layer_norm n=2 g=3 k=5 s=40"})
+    for (const char* data :
+         {"", "kappa=1000", "kappa=1e6 saved=1", "profile=outlier_channels", "profile=drift saved=1",
+          "saved=1 from_output=1", "cotangent=mixed", "cotangent=ones", "profile=near_constant kappa=100 saved=1",
+          "convention=keras,eps:outside", "convention=keras,gamma:plus_one"}) {
+      const Problem problem = problem_of(fmt::format("backward_training {} {}", variant, data));
+      const Inputs inputs = make_inputs(problem);
+      for (const SavedUse use : uses_of(problem)) {
+        SCOPED_TRACE(print(problem));
+        const auto fast = tiers::fast_backward(problem, inputs, use);
+        ASSERT_TRUE(fast.has_value());
+        comparison.compare(*fast, definition_backward(problem, inputs, use));
+        // The smallest of what every group has: r |dy| |gamma|.
+        double rstd = std::numeric_limits<double>::infinity();
+        for (const GroupTruth& group : fast->groups) rstd = std::min(rstd, group.rstd.hi);
+        if (problem.from_output)
+          for (const float stat : inputs[Role::stat]) rstd = std::min(rstd, static_cast<double>(stat));
+        comparison.weigh("dx", fast->out[Role::dx], rstd * largest(inputs[Role::dy]));
+        // The mean of Σ|dy| over the channels: what dbeta is a sum of, and dgamma with factors around 1.
+        const Shape channels = restricted(problem.shape, row_of(problem.variant).affine);
+        const double terms = modulus(inputs[Role::dy]) / static_cast<double>(element_count(channels));
+        comparison.weigh("dgamma", fast->out[Role::dgamma], terms);
+        comparison.weigh("dbeta", fast->out[Role::dbeta], terms);
+      }
+    }
+  comparison.report("backward_training, ordinary data");
+  for (const char* what : {"dx", "dgamma", "dbeta"}) EXPECT_LE(comparison.seen().at(what).weakest, 0x1p-75) << what;
 }
 
 }  // namespace

@@ -70,6 +70,11 @@ class Targets : public testing::Test {
     compare([&] { return tiers::fast_forward(problem, inputs, Wanted::everything); });
   }
 
+  void compare_backward(const Problem& problem, const Inputs& inputs, SavedUse use) {
+    SCOPED_TRACE(print(problem));
+    compare([&] { return tiers::fast_backward(problem, inputs, use); });
+  }
+
   const std::vector<std::int64_t> targets_ = available_targets();
   std::size_t values_ = 0;
 };
@@ -97,6 +102,25 @@ TEST_F(Targets, GiveTheSameBitsForward) {
         "forward_training batch_norm n=3 g=1 k=2 s=70001", "forward_training rms_norm n=1 g=1 k=131073 s=1"}) {
     const Problem problem = problem_of(line);
     compare_forward(problem, make_inputs(problem));
+  }
+  EXPECT_GT(values_, 1000000U);
+}
+
+TEST_F(Targets, GiveTheSameBitsBackward) {
+  Draw draw(4);
+  for (int trial = 0; trial < 1500 && !HasFailure(); ++trial) {
+    const Problem problem =
+        draw_problem(draw, draw.below(4) != 0 ? Phase::backward_training : Phase::backward_inference);
+    Inputs inputs = make_inputs(problem);
+    spoil_some(draw, inputs);
+    const SavedUse uses[] = {SavedUse::short_form, SavedUse::textbook, SavedUse::recomputes};
+    compare_backward(problem, inputs, problem.from_output ? SavedUse::from_output : uses[draw.below(3)]);
+  }
+  for (const char* line : {"backward_training layer_norm n=1 g=1 k=200003 s=1 kappa=1000",
+                           "backward_training batch_norm n=3 g=1 k=2 s=70001",
+                           "backward_training group_norm n=1 g=1 k=2 s=70001 saved=1 from_output=1"}) {
+    const Problem problem = problem_of(line);
+    compare_backward(problem, make_inputs(problem), SavedUse::recomputes);
   }
   EXPECT_GT(values_, 1000000U);
 }

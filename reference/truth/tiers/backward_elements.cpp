@@ -1,0 +1,309 @@
+// The backward phases in eight lanes. u = 2^-53; products of errors beyond u² and the (1 + c u) of what is bounded are
+// in `slack`. Letters as in elements.cpp: δ and ε are the errors of the centre and of r.
+//
+//  d          From x: x - ch = dh + t exactly, dl = RN(t - cl); |d - (dh + dl)| <= δ + u²(|dh| + |ch|), |dl| <= u(|dh|
+//  +
+//             |ch|). From y: n = y - b = nh + nl and w = wh + wl exactly; h = RN(nh/wh), whose remainder nh - h wh is a
+//             double, at most u|h wh|; with nl (at most 1.1 u|h wh|) and RN(h wl) (at most 1.1 u|h wh|) subtracted it
+//             is off by (2.2 + 3.3 + 1.1) u²|h wh| and at most 3.3 u|h wh|; its quotient by wh errs by 3.3 u²|h|, and
+//             wh in the place of w makes 3.3 u² |h|: in all 13.2 u²|h|, without δ and ch. Either way |d - (dh + dl)| <=
+//             14 u²|dh| + δ + u²|ch|.
+//  g = dy w   gh + e = dy wh exactly, gl = RN(e + dy wl): dy wl is a product of 24 bits each (wl is a multiple of
+//  gamma's
+//             last bit and not above gamma); |gl| <= 2u G, G = |gh|, and |g - (gh + gl)| <= 2u² G. Without 1+w gl = 0
+//             and g is exact.
+//
+//  sums       d is around ch alone: from x dh + dl exactly with |dl| <= u|dh|, from y as above with |dl| <= u|dh| after
+//  a
+//             two_sum. With T = |gh dh|: gh dh = ph + e; low = RN(e + RN(RN(gh dl) + RN(gl dh))): roundings u²(T + 2T +
+//             3T
+//             + 4T), gl dl left out 2u² T, g's error 2u² T, d's 14 u² T: 28 u² T in all, and |low| <= 4.1u |ph|: β
+//             = 4.1 of lanes-inl.h. Σg has β = 2 and errors of 2u² G. A = Σ|ph| and Σ|gh| are summed in plain double.
+//
+//  dx         r g: rh gh = th + te; tl = RN(te + RN(RN(rl gh) + RN(rh gl))), T = |th|: roundings u²(T + 2T + 3T + 4T),
+//  rl
+//             gl left out 2u² T, g's error 2u² T, r's ε: (14u² + ε/|rh|) T; |tl| <= 4u T.
+//             P d: Ph dh = vh + ve; vl = RN(ve + RN(RN(Pl dh) + RN(Ph dl))), V = |vh|, K = |Ph ch|: roundings u²(V + (V
+//             + K)
+//             + (2V + K) + (3V + K)), Pl dl left out u²(V + K), d's error 14u² V + u² K + δ|P|, P's ε_P |d|: 22u² V +
+//             5u² K
+//             + δ|P| + ε_P (|dh| + 2u|ch|); |vl| <= u(3V + K).
+//             th - vh = s + t, s - ah = z + t' exactly; low = RN(RN(t + t') + RN(RN(tl - vl) - al)), with |t| <= u(T +
+//             V) and |t'| <= u(T + V + A), A = |ah|: roundings u²((2T + 2V + A) + (4T + 3V + K) + (4T + 3V + K + A) +
+//             (6T + 5V
+//             + K + 2A)). Together |dx - (z + low)| <= (30u² + ε/|rh|) T + (35u²|Ph| + ε_P)|dh| + 8u² K + 4u² A + ε_A +
+//             δ|P| + 2u ε_P|ch|.
+//
+//  columns    x^ = d r = ph + pl as in elements.cpp, with 14 in place of 1 for d: (22u² + ε/|rh|) M + 5u² K + δ|r| + ε
+//  u|ch|,
+//             |pl| <= u(3M + K). Times dy, Y = |dy|: ph dy = qh + f, ql = RN(f + RN(pl dy)): u²((3M + K) + (4M + K)) Y
+//             more, |ql| <= u(4M + K) Y. (hi, lo) normalized: hi + qh = s + t; v = RN(t + ql), l = RN(lo + v), (hi',
+//             lo') = two_sum(s, l). With Σ|qh| = B over all rows, |hi| and |s| at most 1.01 B: v errs by u²(1.01 B +
+//             (4M + K) Y), l by u²(1.01 B + 1.01 B + (4M
+//             + K) Y). For R rows that is u²(3.1 R B + Σ(8M + 2K) Y) more, so that a row adds
+//             (40u² + 3.1 R u² + ε/|rh|)|qh| + ((10u²|ch| + δ)|r| + 2u ε|ch|) Y.
+//             dbeta: hi + dy = s + t, l = RN(lo + t): 2.1 u² R Σ|dy|.
+//
+// Range. d's parts are 0 or multiples of 2^-382 below 2^278 (elements.cpp) or, from y, of 2^-384 (a quotient of floats
+// is at least 2^-277) below 2^278; g's of 2^-298, below 2^257; r's of 2^-245, below 2^265. Pl and Ph are 0, or |Ph| is
+// from 2^-500 to 2^600 and what P's parts are multiples of is left out of nothing: a product with dh is a multiple of
+// 2^-988. |d| < 2^278 only with a weight, where there is no P; else |d| < 2^130, from y 2^278, and |P d| < 2^878.
+#include "reference/truth/tiers/backward_elements.hpp"
+
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reference/truth/tiers/backward_elements.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "reference/truth/tiers/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace normgate::tiers {
+namespace HWY_NAMESPACE {
+
+// Eight values from position i on; of a last, shorter vector the first `count`.
+HWY_INLINE Eight take(const float* x, std::int64_t i, std::int64_t count) {
+  return HWY_LIKELY(count == width) ? load(x + i) : load_first(x + i, count);
+}
+HWY_INLINE Eight take(const Along& along, const Eight& same, std::int64_t i, std::int64_t count) {
+  return along.values == nullptr ? same : take(along.values, i, count);
+}
+
+template <bool plus_one>
+HWY_INLINE Pair weight_of(const Eight& gamma) {
+  if constexpr (plus_one) return two_sum(gamma, all(1));
+  return {gamma, all(0)};
+}
+template <bool plus_one>
+HWY_INLINE Pair weighted(const Eight& dy, const Pair& w) {
+  if constexpr (!plus_one) return {dy * w.hi, all(0)};
+  const Pair g = two_product(dy, w.hi);
+  return {g.hi, g.lo + dy * w.lo};
+}
+
+HWY_INLINE Pair normalized(const Eight& y, const Eight& beta, const Pair& w) {
+  const Pair n = two_sum(y, all(0) - beta);
+  const Eight h = each([&](std::size_t p) HWY_ATTR { return hn::Div(n.hi.part[p], w.hi.part[p]); });
+  const Pair product = two_product(h, w.hi);
+  const Eight rest = (((n.hi - product.hi) - product.lo) + n.lo) - h * w.lo;
+  return two_sum(h, each([&](std::size_t p) HWY_ATTR { return hn::Div(rest.part[p], w.hi.part[p]); }));
+}
+
+// What the elements of a group share.
+template <bool from_output, bool plus_one>
+struct Shared {
+  explicit HWY_INLINE Shared(const BackwardGroup& g)
+      : group(g),
+        minus_ch(all(-g.centre.hi)),
+        minus_cl(all(-g.centre.lo)),
+        gamma(all(static_cast<double>(g.gamma.value))),
+        beta(all(static_cast<double>(g.beta.value))) {}
+
+  HWY_INLINE Pair weight(std::int64_t i, std::int64_t count) const {
+    return weight_of<plus_one>(take(group.gamma, gamma, i, count));
+  }
+  // d around the high part of the centre, as the sums want it; `exact` or around the whole centre.
+  template <bool around_hi>
+  HWY_INLINE Pair deviation(std::int64_t i, std::int64_t count, const Pair& w) const {
+    const Eight value = take(group.source, i, count);
+    if constexpr (from_output) return normalized(value, take(group.beta, beta, i, count), w);
+    const Pair d = two_sum(value, minus_ch);
+    return {d.hi, around_hi ? d.lo : d.lo + minus_cl};
+  }
+
+  const BackwardGroup& group;
+  Eight minus_ch;
+  Eight minus_cl;
+  Eight gamma;
+  Eight beta;
+};
+
+template <bool from_output, bool plus_one>
+GradientSums Sums(const BackwardGroup& group, bool scaled) {
+  const Shared<from_output, plus_one> shared(group);
+  Two g_total{0, 0};
+  Two products_total{0, 0};
+  double g_modulus = 0;
+  double products_modulus = 0;
+  for (std::int64_t begin = 0; begin < group.n; begin += chunk) {
+    const std::int64_t end = std::min(group.n, begin + chunk);
+    Pair g_sum{all(0), all(0)};
+    Pair products{all(0), all(0)};
+    Eight g_terms = all(0);
+    Eight terms = all(0);
+    for (std::int64_t i = begin; i < end; i += width) {
+      const std::int64_t count = std::min(width, end - i);
+      const Eight dy = take(group.dy, i, count);
+      const Pair w = shared.weight(i, count);
+      Pair d = shared.template deviation<true>(i, count, w);
+      if (HWY_UNLIKELY(count < width)) d = {keep_first(d.hi, count), keep_first(d.lo, count)};
+      if (scaled) {
+        const Pair g = weighted<plus_one>(dy, w);
+        const Pair product = two_product(g.hi, d.hi);
+        accumulate(g_sum, g.hi, g.lo);
+        accumulate(products, product.hi, product.lo + (g.hi * d.lo + g.lo * d.hi));
+        g_terms = g_terms + abs(g.hi);
+        terms = terms + abs(product.hi);
+      } else {
+        const Pair product = two_product(dy, d.hi);
+        accumulate(g_sum, dy);
+        accumulate(products, product.hi, product.lo + dy * d.lo);
+        g_terms = g_terms + abs(dy);
+        terms = terms + abs(product.hi);
+      }
+    }
+    g_total = tiers::add(g_total, fold(g_sum));
+    products_total = tiers::add(products_total, fold(products));
+    g_modulus += fold(g_terms);
+    products_modulus += fold(terms);
+  }
+  const double of_g = (scaled ? lane_factor(group.n, 2) + 2 : lane_factor(group.n, 0)) * u * u * slack;
+  const double of_products = (lane_factor(group.n, 4.1) + 28) * u * u * slack;
+  return {{g_total.hi, g_total.lo, of_g * g_modulus},
+          {products_total.hi, products_total.lo, of_products * products_modulus}};
+}
+
+template <bool from_output, bool plus_one>
+void Gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* HWY_RESTRICT dx) {
+  static_assert(sizeof(Exact) == 3 * sizeof(double));
+  const Shared<from_output, plus_one> shared(group);
+  const double r = std::fabs(scalars.rstd.hi);
+  const double pull = std::fabs(scalars.pull.hi);
+  const double centre = std::fabs(group.centre.hi);
+  const bool pulled = !is_zero(scalars.pull);
+  const Eight rh = all(scalars.rstd.hi);
+  const Eight rl = all(scalars.rstd.lo);
+  const Eight ph = all(scalars.pull.hi);
+  const Eight pl = all(scalars.pull.lo);
+  const Eight minus_ah = all(-scalars.offset.hi);
+  const Eight al = all(scalars.offset.lo);
+  const Eight of_g = all(((scalars.rstd.error == 0 ? 0 : scalars.rstd.error / r) + 30 * u * u) * slack);
+  const Eight of_d = all((35 * u * u * pull + scalars.pull.error) * slack);
+  const Eight absolute =
+      all((8 * u * u * pull * centre + 4 * u * u * std::fabs(scalars.offset.hi) + scalars.offset.error +
+           group.centre.error * (pull + scalars.pull.error) + 2 * u * scalars.pull.error * centre) *
+          slack);
+  for (std::int64_t i = 0; i < group.n; i += width) {
+    const std::int64_t count = std::min(width, group.n - i);
+    const Pair w = shared.weight(i, count);
+    const Pair g = weighted<plus_one>(take(group.dy, i, count), w);
+    const Pair t = two_product(g.hi, rh);
+    const Eight tl = t.lo + (plus_one ? rl * g.hi + rh * g.lo : rl * g.hi);
+    Eight bound = abs(t.hi) * of_g + absolute;
+    Pair value;
+    if (pulled) {
+      const Pair d = shared.template deviation<false>(i, count, w);
+      const Pair v = two_product(d.hi, ph);
+      const Eight vl = v.lo + (pl * d.hi + ph * d.lo);
+      const Pair s = two_sum(t.hi, all(0) - v.hi);
+      const Pair z = two_sum(s.hi, minus_ah);
+      value = two_sum(z.hi, (s.lo + z.lo) + ((tl - vl) - al));
+      bound = bound + abs(d.hi) * of_d;
+    } else {
+      const Pair z = two_sum(t.hi, minus_ah);
+      value = two_sum(z.hi, z.lo + (tl - al));
+    }
+    if (HWY_LIKELY(count == width)) {
+      store_interleaved(value.hi, value.lo, bound, reinterpret_cast<double*>(dx + i));
+    } else {
+      double last[3 * virtual_lanes];
+      store_interleaved(value.hi, value.lo, bound, last);
+      std::memcpy(static_cast<void*>(dx + i), last, static_cast<std::size_t>(count) * sizeof(Exact));
+    }
+  }
+}
+
+template <bool from_output, bool plus_one>
+void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
+  const Shared<from_output, plus_one> shared(group);
+  const double r = std::fabs(rstd.hi);
+  const double centre = std::fabs(group.centre.hi);
+  const Eight rh = all(rstd.hi);
+  const Eight rl = all(rstd.lo);
+  const Eight relative =
+      all(((rstd.error == 0 ? 0 : rstd.error / r) + (40 + 3.1 * static_cast<double>(rows)) * u * u) * slack);
+  const Eight absolute =
+      all(((10 * u * u * centre + group.centre.error) * (r + rstd.error) + 2 * u * rstd.error * centre) * slack);
+  for (std::int64_t i = 0; i < group.n; i += width) {
+    const std::int64_t count = std::min(width, group.n - i);
+    const Eight dy = take(group.dy, i, count);
+    if (gamma != nullptr) {
+      const Pair w = from_output ? shared.weight(i, count) : Pair{};
+      const Pair d = shared.template deviation<false>(i, count, w);
+      const Pair p = two_product(d.hi, rh);
+      const Eight pl = p.lo + (d.hi * rl + d.lo * rh);
+      const Pair q = two_product(p.hi, dy);
+      const Eight ql = q.lo + pl * dy;
+      const Pair s = two_sum(load(gamma->hi.data() + i), q.hi);
+      const Pair sum = two_sum(s.hi, load(gamma->lo.data() + i) + (s.lo + ql));
+      store(sum.hi, gamma->hi.data() + i);
+      store(sum.lo, gamma->lo.data() + i);
+      store(load(gamma->bound.data() + i) + (abs(q.hi) * relative + abs(dy) * absolute), gamma->bound.data() + i);
+    }
+    if (beta != nullptr) {
+      const Pair s = two_sum(load(beta->hi.data() + i), dy);
+      const Pair sum = two_sum(s.hi, load(beta->lo.data() + i) + s.lo);
+      store(sum.hi, beta->hi.data() + i);
+      store(sum.lo, beta->lo.data() + i);
+      store(load(beta->bound.data() + i) + abs(dy), beta->bound.data() + i);
+    }
+  }
+}
+
+GradientSums SumsOf(const BackwardGroup& group, bool scaled) {
+  if (group.from_output) return group.plus_one ? Sums<true, true>(group, scaled) : Sums<true, false>(group, scaled);
+  return group.plus_one ? Sums<false, true>(group, scaled) : Sums<false, false>(group, scaled);
+}
+void StoreGradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* HWY_RESTRICT dx) {
+  if (group.from_output)
+    return group.plus_one ? Gradients<true, true>(group, scalars, dx) : Gradients<true, false>(group, scalars, dx);
+  return group.plus_one ? Gradients<false, true>(group, scalars, dx) : Gradients<false, false>(group, scalars, dx);
+}
+void AddRow(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
+  if (!group.from_output) return Row<false, false>(group, rstd, rows, gamma, beta);
+  return group.plus_one ? Row<true, true>(group, rstd, rows, gamma, beta)
+                        : Row<true, false>(group, rstd, rows, gamma, beta);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace normgate::tiers
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace normgate::tiers {
+
+HWY_EXPORT(SumsOf);
+HWY_EXPORT(StoreGradients);
+HWY_EXPORT(AddRow);
+
+GradientSums gradient_sums(const BackwardGroup& group, bool scaled) {
+  return HWY_DYNAMIC_DISPATCH(SumsOf)(group, scaled);
+}
+void store_gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx) {
+  HWY_DYNAMIC_DISPATCH(StoreGradients)(group, scalars, dx);
+}
+void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma,
+             ColumnSums* beta) {
+  HWY_DYNAMIC_DISPATCH(AddRow)(group, rstd, rows, gamma, beta);
+}
+
+// Whole vectors are loaded and stored.
+ColumnSums::ColumnSums(std::int64_t n) {
+  const auto size = (static_cast<std::size_t>(n) + 7) / 8 * 8;
+  hi.assign(size, 0);
+  lo.assign(size, 0);
+  bound.assign(size, 0);
+}
+Certified gamma_column(const ColumnSums& sums, std::int64_t c) {
+  const auto at = static_cast<std::size_t>(c);
+  return {sums.hi[at], sums.lo[at], sums.bound[at] * slack};
+}
+Certified beta_column(const ColumnSums& sums, std::int64_t c, std::int64_t rows) {
+  const auto at = static_cast<std::size_t>(c);
+  return {sums.hi[at], sums.lo[at], 2.1 * u * u * static_cast<double>(rows) * sums.bound[at] * slack};
+}
+
+}  // namespace normgate::tiers
+#endif

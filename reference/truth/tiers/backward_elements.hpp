@@ -1,0 +1,53 @@
+// The elements of one group, or of a part of it, in a backward phase: sums over them, dx, and what rows add to the
+// gradients of the parameters; in double-double, each with a certificate, the same bits on every instruction set.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/truth/exact.hpp"
+#include "reference/truth/tiers/elements.hpp"
+
+namespace normgate::tiers {
+
+// d is x - centre; or, from the output, (y - beta) / gamma, which is x^ itself and takes the place of d.
+struct BackwardGroup {
+  const float* source = nullptr;  // x, or y; contiguous, as dy is
+  const float* dy = nullptr;
+  std::int64_t n = 0;
+  bool from_output = false;
+  Certified centre;
+  Along gamma{nullptr, 1};
+  Along beta{nullptr, 0};  // from the output only
+  bool plus_one = false;   // 1 + gamma in place of gamma
+};
+
+struct GradientSums {
+  Certified g;         // Σ dy·gamma
+  Certified products;  // Σ dy·gamma·d, with d = x - centre.hi
+};
+// Without `weighted` gamma is left out of both (but not of x^).
+[[nodiscard]] GradientSums gradient_sums(const BackwardGroup& group, bool weighted);
+
+// dx = rstd·(dy·gamma) - offset - pull·d.
+struct GradientScalars {
+  Certified rstd;
+  Certified offset;
+  Certified pull;
+};
+void store_gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx);
+
+// One sum per element of a row, over rows. The vectors have columns() elements each.
+struct ColumnSums {
+  explicit ColumnSums(std::int64_t n);
+  std::vector<double> hi;
+  std::vector<double> lo;
+  std::vector<double> bound;  // for dbeta Σ|dy|, which finish_beta() makes a bound
+};
+// Adds dy·d·rstd of a row to `gamma` and dy to `beta` (either may be absent). `rows` is how many will be added in all.
+void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta);
+// Column c, with its bound.
+[[nodiscard]] Certified gamma_column(const ColumnSums& sums, std::int64_t c);
+[[nodiscard]] Certified beta_column(const ColumnSums& sums, std::int64_t c, std::int64_t rows);
+
+}  // namespace normgate::tiers

@@ -1,0 +1,262 @@
+// The backward phases in double-double, group by group. With g = dy·gamma, d = x - mean and q = -2 dr/dv
+// (statistics.hpp)
+//
+//   dx = r g - r mean(g) - (q Σ(g d) / N_v) d,
+//
+// two numbers per group and two products per element. Σ(g d) is summed around the high part of the mean, Σ g (x - ch) -
+// cl Σ g, so that no error is as large as the mean's representation. From the output, x^ takes the place of d, s = q /
+// r² that of q, and 1 that of r in dgamma.
+#include <cmath>
+
+#include "reference/truth/tiers/backward_elements.hpp"
+#include "reference/truth/tiers/fast.hpp"
+#include "reference/truth/tiers/given.hpp"
+#include "reference/truth/tiers/group_view.hpp"
+#include "reference/truth/tiers/sums.hpp"
+
+namespace normgate::tiers {
+namespace {
+
+class Backward {
+ public:
+  Backward(const Problem& problem, const Inputs& inputs, SavedUse use)
+      : problem_(problem),
+        inputs_(inputs),
+        row_(row_of(problem.variant)),
+        view_(problem.shape, row_),
+        channels_(channels_along(problem.shape, row_)),
+        run_(channels_ == Channels::runs && (problem.gamma || problem.beta) ? problem.shape[3] : view_.size()),
+        training_(is_training(problem.phase)),
+        handed_(problem.saved && !problem.from_output && (use == SavedUse::short_form || use == SavedUse::textbook)),
+        textbook_(row_.centred && problem.saved && use == SavedUse::textbook),
+        plus_one_(problem.gamma && problem.convention.gamma == GammaOffset::plus_one) {}
+
+  std::optional<Truth> run() {
+    if (element_count(problem_.shape) == 0) return std::nullopt;
+    // The textbook's form of a kernel that sees the output only has a mean of x^ in it.
+    if (problem_.from_output && textbook_) return std::nullopt;
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto& tensor = inputs_[static_cast<Role>(r)];
+      if (!all_finite(tensor.data(), static_cast<std::int64_t>(tensor.size()))) return std::nullopt;
+    }
+    if (problem_.from_output && problem_.gamma)
+      for (const float gamma : inputs_[Role::gamma])
+        if (gamma == (plus_one_ ? -1.0F : 0.0F)) return std::nullopt;
+    allocate();
+    for (std::int64_t q = 0; q < view_.groups().count(); ++q)
+      if (!differentiate(q)) return std::nullopt;
+    leave_parameters();
+    return std::move(truth_);
+  }
+
+ private:
+  void allocate() {
+    truth_.groups.resize(static_cast<std::size_t>(view_.groups().count()));
+    truth_.out[Role::dx].resize(static_cast<std::size_t>(element_count(problem_.shape)));
+    const std::int64_t channels = element_count(restricted(problem_.shape, row_.affine));
+    if (channels_ == Channels::each) {
+      // Rows of the same channels are added up by columns.
+      const std::int64_t sets = channels / view_.size();
+      rows_ = view_.groups().count() / sets;
+      if (problem_.gamma) gamma_columns_.assign(static_cast<std::size_t>(sets), ColumnSums(view_.size()));
+      if (problem_.beta) beta_columns_.assign(static_cast<std::size_t>(sets), ColumnSums(view_.size()));
+    } else {
+      if (problem_.gamma) dgamma_.resize(static_cast<std::size_t>(channels));
+      if (problem_.beta) dbeta_.resize(static_cast<std::size_t>(channels));
+    }
+  }
+
+  // One group; whether it is covered.
+  bool differentiate(std::int64_t q) {
+    const std::vector<float>& source = inputs_[problem_.from_output ? Role::y : Role::x];
+    BackwardGroup group;
+    group.source = view_.gather(source, q, source_);
+    group.dy = view_.gather(inputs_[Role::dy], q, dy_);
+    group.n = view_.size();
+    group.from_output = problem_.from_output;
+    group.plus_one = plus_one_;
+
+    std::optional<Statistics> own;  // of x
+    if (training_ && !problem_.from_output) {
+      own = statistics_of(group.source, group.n, row_.centred, problem_.eps, problem_.convention);
+      if (!own) return false;
+    }
+    std::optional<Statistics> given;
+    if (!own || handed_) {
+      given = given_statistics(problem_, inputs_, view_.groups(), q);
+      if (!given) return false;
+    }
+    const Statistics& used = given ? *given : *own;
+    leave_statistics(q, own ? *own : used);
+    group.centre = used.mean;
+    const Certified to_normalized = problem_.from_output ? exactly(1) : used.rstd;
+
+    const std::int64_t channel = first_channel(problem_.shape, row_, view_.groups(), q);
+    GradientSums sums;
+    if (channels_ == Channels::each) {
+      const BackwardGroup part = part_of(group, channel, 0, group.n);
+      if (training_) sums = around_mean(gradient_sums(part, problem_.gamma), group.centre);
+      const auto set = static_cast<std::size_t>(channel / group.n);
+      if (problem_.gamma || problem_.beta)
+        add_row(part, to_normalized, rows_, problem_.gamma ? &gamma_columns_[set] : nullptr,
+                problem_.beta ? &beta_columns_[set] : nullptr);
+    } else if (training_ || problem_.gamma || problem_.beta) {
+      const std::int64_t run = run_;
+      for (std::int64_t c = 0; c < group.n / run; ++c) {
+        const GradientSums of_run =
+            around_mean(gradient_sums(part_of(group, channel + c, c * run, run), false), group.centre);
+        const auto at = static_cast<std::size_t>(channel + c);
+        if (problem_.gamma) dgamma_[at] = plus(dgamma_[at], times(of_run.products, to_normalized));
+        if (problem_.beta) dbeta_[at] = plus(dbeta_[at], of_run.g);
+        if (!training_) continue;
+        const Certified weight = weight_of(channel + c);
+        sums.g = plus(sums.g, times(of_run.g, weight));
+        sums.products = plus(sums.products, times(of_run.products, weight));
+      }
+    }
+    const auto scalars = scalars_of(used, sums);
+    if (!scalars) return false;
+    // Only here: the textbook's dmean gives x - m less its mean, which is x less its mean.
+    if (textbook_) group.centre = own->mean;
+    leave_gradients(q, group, channel, *scalars);
+    return true;
+  }
+
+  // `count` elements from `begin` on, with their parameters; `channel` is the first of them.
+  [[nodiscard]] BackwardGroup part_of(const BackwardGroup& group, std::int64_t channel, std::int64_t begin,
+                                      std::int64_t count) const {
+    BackwardGroup part = group;
+    part.source += begin;
+    part.dy += begin;
+    part.n = count;
+    if (problem_.gamma) part.gamma = along(inputs_[Role::gamma], channel);
+    if (problem_.from_output && problem_.beta) part.beta = along(inputs_[Role::beta], channel);
+    return part;
+  }
+  [[nodiscard]] Along along(const std::vector<float>& parameter, std::int64_t channel) const {
+    const float* values = parameter.data() + channel;
+    if (channels_ == Channels::each) return {values, 0};
+    return {nullptr, *values};
+  }
+  [[nodiscard]] Certified weight_of(std::int64_t channel) const {
+    if (!problem_.gamma) return exactly(1);
+    const double gamma = exactly(inputs_[Role::gamma], channel).hi;
+    const Two weight = plus_one_ ? two_sum(gamma, 1) : Two{gamma, 0};
+    return {weight.hi, weight.lo, 0};
+  }
+
+  static GradientSums around_mean(const GradientSums& sums, const Certified& mean) {
+    if (mean.lo == 0 && mean.error == 0) return sums;
+    return {sums.g, minus(sums.products, times(Certified{mean.lo, 0, mean.error}, sums.g))};
+  }
+
+  [[nodiscard]] std::optional<GradientScalars> scalars_of(const Statistics& used, const GradientSums& sums) const {
+    GradientScalars scalars{used.rstd, {}, {}};
+    if (!training_) return scalars;
+    const auto n = static_cast<double>(view_.size());
+    if (row_.centred) scalars.offset = times(used.rstd, divided(sums.g, n));
+    const bool n_minus_1 = row_.centred && problem_.convention.normalizing == NormalizingDivisor::n_minus_1;
+    if (n_minus_1 && n == 1) {
+      // A variance of one value is a constant where it is not 0/0.
+      if (problem_.convention.single == SingleCount::nan) return std::nullopt;
+      return scalars;
+    }
+    const auto factor = problem_.from_output ? response(used, problem_.eps, problem_.convention.eps)
+                                             : slope(used, problem_.eps, problem_.convention.eps);
+    if (!factor) return std::nullopt;
+    scalars.pull = times(divided(sums.products, n_minus_1 ? n - 1 : n), *factor);
+    // The range in which backward_elements.cpp is proved, and in which nothing here underflowed.
+    const double size = std::fabs(scalars.pull.hi);
+    if (size != 0 && !(size >= 0x1p-500 && size <= 0x1p600)) return std::nullopt;
+    const bool exact = is_zero(sums.products) || is_zero(*factor);
+    if (!exact && !(scalars.pull.error >= 0x1p-800)) return std::nullopt;
+    return scalars;
+  }
+
+  void leave_gradients(std::int64_t q, const BackwardGroup& group, std::int64_t channel,
+                       const GradientScalars& scalars) {
+    std::vector<Exact>& dx = truth_.out[Role::dx];
+    const bool direct = view_.contiguous();
+    const std::int64_t run = run_;
+    Exact results[block];
+    for (std::int64_t first = 0; first < group.n; first += run) {
+      BackwardGroup part = part_of(group, channel + first / run, first, run);
+      if (direct) {
+        store_gradients(part, scalars, dx.data() + view_.first(q) + first);
+        continue;
+      }
+      for (std::int64_t begin = 0; begin < run; begin += block) {
+        BackwardGroup some = part;
+        some.source += begin;
+        some.dy += begin;
+        some.n = std::min(block, run - begin);
+        if (some.gamma.values != nullptr) some.gamma.values += begin;
+        if (some.beta.values != nullptr) some.beta.values += begin;
+        store_gradients(some, scalars, results);
+        view_.scatter(results, first + begin, some.n, q, dx);
+      }
+    }
+  }
+
+  void leave_statistics(std::int64_t q, const Statistics& statistics) {
+    GroupTruth& group = truth_.groups[static_cast<std::size_t>(q)];
+    if (problem_.from_output) {
+      const Exact undefined = exact_of(exactly(std::nan("")));
+      group = {undefined, undefined, undefined};
+    } else {
+      group = {exact_of(statistics.mean), exact_of(statistics.variance), exact_of(statistics.rstd)};
+    }
+  }
+
+  void leave_parameters() {
+    const bool accumulates = problem_.convention.gradients == Gradients::accumulate;
+    const auto leave = [&](Role role, std::size_t channels, auto sum_of) {
+      std::vector<Exact>& out = truth_.out[role];
+      out.resize(channels);
+      for (std::size_t c = 0; c < channels; ++c) {
+        Certified sum = sum_of(static_cast<std::int64_t>(c));
+        if (accumulates) sum = plus(sum, exactly(inputs_[role], static_cast<std::int64_t>(c)));
+        out[c] = exact_of(sum);
+      }
+    };
+    const auto channels = static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.affine)));
+    const auto columns = [&](std::int64_t c) { return static_cast<std::size_t>(c / view_.size()); };
+    if (problem_.gamma)
+      leave(Role::dgamma, channels, [&](std::int64_t c) {
+        if (channels_ != Channels::each) return dgamma_[static_cast<std::size_t>(c)];
+        return gamma_column(gamma_columns_[columns(c)], c % view_.size());
+      });
+    if (problem_.beta)
+      leave(Role::dbeta, channels, [&](std::int64_t c) {
+        if (channels_ != Channels::each) return dbeta_[static_cast<std::size_t>(c)];
+        return beta_column(beta_columns_[columns(c)], c % view_.size(), rows_);
+      });
+  }
+
+  const Problem& problem_;
+  const Inputs& inputs_;
+  const VariantRow& row_;
+  GroupView view_;
+  Channels channels_;
+  std::int64_t run_;  // neighbours that share their parameters
+  bool training_;
+  bool handed_;    // the statistics are those that the kernel was handed, not those of x
+  bool textbook_;  // and the deviation that dvar is multiplied by is that from the mean of x
+  bool plus_one_;
+  std::int64_t rows_ = 0;
+  std::vector<float> source_;
+  std::vector<float> dy_;
+  std::vector<ColumnSums> gamma_columns_;
+  std::vector<ColumnSums> beta_columns_;
+  std::vector<Certified> dgamma_;
+  std::vector<Certified> dbeta_;
+  Truth truth_;
+};
+
+}  // namespace
+
+std::optional<Truth> fast_backward(const Problem& problem, const Inputs& inputs, SavedUse use) {
+  return Backward(problem, inputs, use).run();
+}
+
+}  // namespace normgate::tiers
