@@ -159,8 +159,8 @@ GradientSums Sums(const BackwardGroup& group, bool scaled) {
     g_modulus += fold(g_terms);
     products_modulus += fold(terms);
   }
-  const double of_g = (scaled ? lane_factor(group.n, 2) + 2 : lane_factor(group.n, 0)) * u * u * slack;
-  const double of_products = (lane_factor(group.n, 4.1) + 28) * u * u * slack;
+  const double of_g = (scaled ? lane_factor(group.n, 2) + 2 : lane_factor(group.n, 0)) * u * u * modulus_slack;
+  const double of_products = (lane_factor(group.n, 4.1) + 28) * u * u * modulus_slack;
   return {{g_total.hi, g_total.lo, of_g * g_modulus},
           {products_total.hi, products_total.lo, of_products * products_modulus}};
 }

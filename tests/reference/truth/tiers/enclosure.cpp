@@ -56,9 +56,13 @@ class Comparison {
       EXPECT_EQ(std::isnan(a.rstd.hi), std::isnan(b.rstd.hi));
     }
   }
-  // The certificates of a tensor against the largest |scale|.
+  // A certificate against the scale of its row.
+  void weigh(const std::string& what, const Exact& fast, double scale) {
+    double& weakest = seen_[what].weakest;
+    weakest = std::max(weakest, fast.bound / scale);
+  }
   void weigh(const std::string& what, const std::vector<Exact>& fast, double scale) {
-    for (const Exact& value : fast) seen_[what].weakest = std::max(seen_[what].weakest, value.bound / scale);
+    for (const Exact& value : fast) weigh(what, value, scale);
   }
   [[nodiscard]] const std::map<std::string, Seen>& seen() const { return seen_; }
   void report(const std::string& title) const {
@@ -218,17 +222,18 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
           "convention=keras,eps:outside", "convention=keras,gamma:plus_one"}) {
       const Problem problem = problem_of(fmt::format("backward_training {} {}", variant, data));
       const Inputs inputs = make_inputs(problem);
+      const double largest_dy = largest(inputs[Role::dy]);
       for (const SavedUse use : uses_of(problem)) {
         SCOPED_TRACE(print(problem));
         const auto fast = tiers::fast_backward(problem, inputs, use);
         ASSERT_TRUE(fast.has_value());
         comparison.compare(*fast, definition_backward(problem, inputs, use));
-        // The smallest of what every group has: r |dy| |gamma|.
-        double rstd = std::numeric_limits<double>::infinity();
-        for (const GroupTruth& group : fast->groups) rstd = std::min(rstd, group.rstd.hi);
-        if (problem.from_output)
-          for (const float stat : inputs[Role::stat]) rstd = std::min(rstd, static_cast<double>(stat));
-        comparison.weigh("dx", fast->out[Role::dx], rstd * largest(inputs[Role::dy]));
+        const std::vector<std::size_t> groups = groups_of(problem);
+        for (std::size_t at = 0; at < groups.size(); ++at) {
+          const double rstd = problem.from_output ? static_cast<double>(inputs[Role::stat][groups[at]])
+                                                  : fast->groups[groups[at]].rstd.hi;
+          comparison.weigh("dx", fast->out[Role::dx][at], rstd * largest_dy);
+        }
         // The mean of Σ|dy| over the channels: what dbeta is a sum of, and dgamma with factors around 1.
         const Shape channels = restricted(problem.shape, row_of(problem.variant).affine);
         const double terms = modulus(inputs[Role::dy]) / static_cast<double>(element_count(channels));
