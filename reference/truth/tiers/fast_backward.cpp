@@ -178,7 +178,6 @@ class Backward {
     std::vector<Exact>& dx = truth_.out[Role::dx];
     const bool direct = view_.contiguous();
     const std::int64_t run = run_;
-    Exact results[block];
     for (std::int64_t first = 0; first < group.n; first += run) {
       BackwardGroup part = part_of(group, channel + first / run, first, run);
       if (direct) {
@@ -192,8 +191,8 @@ class Backward {
         some.n = std::min(block, run - begin);
         if (some.gamma.values != nullptr) some.gamma.values += begin;
         if (some.beta.values != nullptr) some.beta.values += begin;
-        store_gradients(some, scalars, results);
-        view_.scatter(results, first + begin, some.n, q, dx);
+        store_gradients(some, scalars, results_.data());
+        view_.scatter(results_.data(), first + begin, some.n, q, dx);
       }
     }
   }
@@ -246,6 +245,7 @@ class Backward {
   std::int64_t rows_ = 0;
   std::vector<float> source_;
   std::vector<float> dy_;
+  std::array<Exact, block> results_;  // of one block
   std::vector<ColumnSums> gamma_columns_;
   std::vector<ColumnSums> beta_columns_;
   std::vector<Certified> dgamma_;

@@ -80,20 +80,17 @@ class Forward {
     const bool direct = view_.contiguous();
     // Runs are expanded block by block; otherwise a group that stays where it is needs no blocks.
     const std::int64_t step = direct && channels_ != Channels::runs ? view_.size() : block;
-    Exact results[block];
-    float gammas[block];
-    float betas[block];
     std::vector<Exact>& y = truth_.out[Role::y];
     for (std::int64_t begin = 0; begin < view_.size(); begin += step) {
       group.x = x + begin;
       group.n = std::min(step, view_.size() - begin);
-      if (problem_.gamma) group.gamma = along(inputs_[Role::gamma], channel, begin, group.n, gammas);
-      if (beta_) group.beta = along(inputs_[Role::beta], channel, begin, group.n, betas);
+      if (problem_.gamma) group.gamma = along(inputs_[Role::gamma], channel, begin, group.n, gammas_.data());
+      if (beta_) group.beta = along(inputs_[Role::beta], channel, begin, group.n, betas_.data());
       if (direct) {
         store_elements(group, y.data() + view_.first(q) + begin);
       } else {
-        store_elements(group, results);
-        view_.scatter(results, begin, group.n, q, y);
+        store_elements(group, results_.data());
+        view_.scatter(results_.data(), begin, group.n, q, y);
       }
     }
   }
@@ -196,6 +193,10 @@ class Forward {
   Channels channels_;
   bool beta_;
   std::vector<float> x_;
+  // Of one block.
+  std::array<float, block> gammas_;
+  std::array<float, block> betas_;
+  std::array<Exact, block> results_;
   std::vector<Batch> batch_;
   Truth truth_;
 };
