@@ -1,23 +1,24 @@
 // Every output as a sum of (a + b sqrt(w)) / c, all of them exact integers times powers of two.
 //
-// Of a group's own values: with S = Σx, Q = Σx², V = n Q - S² (n Q where the row is not centred), mean = S/n, v = V/M
-// with M = n N_v. Given ones are fractions too (over an accumulated weight), so let the mean be m/l and v = V/M.
+// Of a group's own values: with S = Σx, Q = Σx², V = n Q - S² (n Q where the row is not centred), mean = S/n, v =
+// V/M with M = n N_v. Given ones are fractions too (over an accumulated weight), so let the mean be m/l and v = V/M.
 //   D = sqrt(v + eps):       D² = T/M with T = V + eps M;        r = sqrt(w)/T with w = T M
 //   D = sqrt(max(v, eps)):   the same with T = max(V, eps M)
-//   D = sqrt(v) + eps:       sqrt(v) = sqrt(w)/M with w = V M;   r = M/(eps M + sqrt(w)), made rational in its divisor
-//                            by the conjugate (v = eps² apart: there sqrt(v) is rational, inverse() in dyadic-inl.h)
+//   D = sqrt(v) + eps:       sqrt(v) = sqrt(w)/M with w = V M;   r = M/(eps M + sqrt(w)), made rational in its
+//             divisor                by the conjugate (v = eps² apart: there sqrt(v) is rational, inverse() in
+//             dyadic-inl.h)
 //   r is handed:             w = 0
 // x - mean = (l x - m)/l, and y = gamma (x - mean) r + beta.
 //
-// Backward, with g = dy gamma, G = Σg, H = Σg x and the definition's response s (gradient-inl.h), all in the field of
-// the group's sqrt(w):
+// Backward, with g = dy gamma, G = Σg, H = Σg x and the definition's response s (gradient-inl.h), all in the field
+// of the group's sqrt(w):
 //   dx_j = r (n g_j - G)/n - s r² K (x_j - mean'),   K = Σ g (x - mean) / N_v = (l H - m G)/(l N_v)
-// where mean' is the mean itself, and the group's own S/n in the textbook's form, in which mean(x^) is subtracted. From
-// the output the last term is s (Σ dy (y - beta) / N_v) (y_j - beta)/gamma, as gamma cancels in g x^.
+// where mean' is the mean itself, and the group's own S/n in the textbook's form, in which mean(x^) is subtracted.
+// From the output the last term is s (Σ dy (y - beta) / N_v) (y_j - beta)/gamma, as gamma cancels in g x^.
 // dgamma = old + Σ_q r_q Σ dy (x - mean_q) over the groups q: one term for each.
 //
-// S, Q, G, H are fixed-point integers of at most 900 bits, summed in one pass; all else is of fixed size per group, per
-// element, or per term.
+// S, Q, G, H are fixed-point integers of at most 900 bits, summed in one pass; all else is of fixed size per group,
+// per element, or per term.
 #include "reference/truth/tiers/exact.hpp"
 
 #include <cassert>
@@ -489,7 +490,7 @@ class ExactValues::Expressions {
     rational({sum.value(), 1});
   }
 
-  static constexpr std::size_t most_kept = std::size_t{1} << 14U;
+  static constexpr std::size_t most_kept = std::size_t{1} << 16U;
 
   const Problem& problem_;
   const Inputs& inputs_;

@@ -20,7 +20,8 @@ class ExactValues {
   // Keeps references to both. `use` matters in backward_training with saved statistics, as in backward_truth(); a
   // problem with from_output has its own use, whatever is asked for.
   //
-  // Group scalars are computed where they are needed first, in one pass over the group, and some 2^14 groups are kept.
+  // Group scalars are computed where they are needed first, in one pass over the group, and those of some 2^16 groups
+  // are kept (1 kB each).
   ExactValues(const Problem& problem, const Inputs& inputs, SavedUse use = SavedUse::undeclared);
   ~ExactValues();
   ExactValues(const ExactValues&) = delete;
