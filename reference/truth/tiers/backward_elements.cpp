@@ -1,53 +1,48 @@
-// The backward phases in eight lanes. u = 2^-53; products of errors beyond u² and the (1 + c u) of what is bounded are
-// in `slack`. Letters as in elements.cpp: δ and ε are the errors of the centre and of r.
+// The backward phases in eight lanes. u = 2^-53; products of errors beyond u² and the (1 + c u) of what is bounded
+// are in `slack`. Letters as in elements.cpp: δ and ε are the errors of the centre and of r, C = |cl| / u.
 //
-//  d          From x: x - ch = dh + t exactly, dl = RN(t - cl); |d - (dh + dl)| <= δ + u²(|dh| + |ch|), |dl| <= u(|dh|
-//  +
-//             |ch|). From y: n = y - b = nh + nl and w = wh + wl exactly; h = RN(nh/wh), whose remainder nh - h wh is a
-//             double, at most u|h wh|; with nl (at most 1.1 u|h wh|) and RN(h wl) (at most 1.1 u|h wh|) subtracted it
-//             is off by (2.2 + 3.3 + 1.1) u²|h wh| and at most 3.3 u|h wh|; its quotient by wh errs by 3.3 u²|h|, and
-//             wh in the place of w makes 3.3 u² |h|: in all 13.2 u²|h|, without δ and ch. Either way |d - (dh + dl)| <=
-//             14 u²|dh| + δ + u²|ch|.
-//  g = dy w   gh + e = dy wh exactly, gl = RN(e + dy wl): dy wl is a product of 24 bits each (wl is a multiple of
-//  gamma's
-//             last bit and not above gamma); |gl| <= 2u G, G = |gh|, and |g - (gh + gl)| <= 2u² G. Without 1+w gl = 0
-//             and g is exact.
+//  d          From x: x - ch = dh + t exactly, dl = RN(t - cl); |d - (dh + dl)| <= δ + u²(|dh| + C), and
+//             |dl| <= u(|dh| + C).
+//             From y: n = y - b = nh + nl and w = wh + wl exactly; h = RN(nh/wh), whose remainder nh - h wh is a
+//             double, at most u|h wh|. nl and RN(h wl), each at most 1.1 u|h wh|, are added and subtracted: off by
+//             (2.2 + 3.3 + 1.1) u²|h wh| and at most 3.3 u|h wh|. The quotient of that by wh errs by 3.3 u²|h|, and
+//             wh in the place of w makes 3.3 u²|h| more: 13.2 u²|h| in all, and δ = C = 0.
+//             Either way |d - (dh + dl)| <= 14 u²|dh| + δ + u² C.
+//  g = dy w   gh + e = dy wh exactly, gl = RN(e + dy wl). dy wl is a product of 24 bits each, as wl is a multiple of
+//             gamma's last bit and not above gamma. |gl| <= 2u G with G = |gh|, and |g - (gh + gl)| <= 2u² G.
+//             Without 1+w gl = 0 and g is exact.
 //
-//  sums       d is around ch alone: from x dh + dl exactly with |dl| <= u|dh|, from y as above with |dl| <= u|dh| after
-//  a
-//             two_sum. With T = |gh dh|: gh dh = ph + e; low = RN(e + RN(RN(gh dl) + RN(gl dh))): roundings u²(T + 2T +
-//             3T
-//             + 4T), gl dl left out 2u² T, g's error 2u² T, d's 14 u² T: 28 u² T in all, and |low| <= 4.1u |ph|: β
-//             = 4.1 of lanes-inl.h. Σg has β = 2 and errors of 2u² G. A = Σ|ph| and Σ|gh| are summed in plain double.
+//  sums       d is around ch alone: from x dh + dl exactly with |dl| <= u|dh|, from y as above with |dl| <= u|dh|
+//             after a two_sum. With T = |gh dh|: gh dh = ph + e; low = RN(e + RN(RN(gh dl) + RN(gl dh))): roundings
+//             u²(T + 2T + 3T + 4T), gl dl left out 2u² T, g's error 2u² T, d's 14 u² T: 28 u² T in all, and
+//             |low| <= 4.1 u|ph|: β = 4.1 of lanes-inl.h. Σg has β = 2 and errors of 2u² G. A = Σ|ph| and Σ|gh| are
+//             summed in plain double.
 //
-//  dx         r g: rh gh = th + te; tl = RN(te + RN(RN(rl gh) + RN(rh gl))), T = |th|: roundings u²(T + 2T + 3T + 4T),
-//  rl
-//             gl left out 2u² T, g's error 2u² T, r's ε: (14u² + ε/|rh|) T; |tl| <= 4u T.
-//             P d: Ph dh = vh + ve; vl = RN(ve + RN(RN(Pl dh) + RN(Ph dl))), V = |vh|, K = |Ph ch|: roundings u²(V + (V
-//             + K)
-//             + (2V + K) + (3V + K)), Pl dl left out u²(V + K), d's error 14u² V + u² K + δ|P|, P's ε_P |d|: 22u² V +
-//             5u² K
-//             + δ|P| + ε_P (|dh| + 2u|ch|); |vl| <= u(3V + K).
-//             th - vh = s + t, s - ah = z + t' exactly; low = RN(RN(t + t') + RN(RN(tl - vl) - al)), with |t| <= u(T +
-//             V) and |t'| <= u(T + V + A), A = |ah|: roundings u²((2T + 2V + A) + (4T + 3V + K) + (4T + 3V + K + A) +
-//             (6T + 5V
-//             + K + 2A)). Together |dx - (z + low)| <= (30u² + ε/|rh|) T + (35u²|Ph| + ε_P)|dh| + 8u² K + 4u² A + ε_A +
-//             δ|P| + 2u ε_P|ch|.
+//  dx         r g: rh gh = th + te; tl = RN(te + RN(RN(rl gh) + RN(rh gl))). With T = |th| roundings of
+//             u²(T + 2T + 3T + 4T), rl gl left out 2u² T, g's error 2u² T, r's ε: (14u² + ε/|rh|) T; |tl| <= 4u T.
+//             P d: Ph dh = vh + ve; vl = RN(ve + RN(RN(Pl dh) + RN(Ph dl))). With V = |vh|, K = C|Ph| roundings of
+//             u²(V + (V + K) + (2V + K) + (3V + K)), Pl dl left out u²(V + K), d's error 14u² V + u² K + δ|P|, P's
+//             ε_P|d|: 22u² V + 5u² K + δ|P| + ε_P(|dh| + 2u C); |vl| <= u(3V + K).
+//             th - vh = s + t and s - ah = z + t' exactly; low = RN(RN(t + t') + RN(RN(tl - vl) - al)). With A =
+//             |ah| |t| <= u(T + V) and |t'| <= u(T + V + A): roundings
+//             u²((2T + 2V + A) + (4T + 3V + K) + (4T + 3V + K + A) + (6T + 5V + K + 2A)). Together
+//             |dx - (z + low)| <= (30u² + ε/|rh|) T + (35u²|Ph| + ε_P)|dh| + 8u² K + 4u² A + ε_A + δ|P| + 2u ε_P C.
 //
-//  columns    x^ = d r = ph + pl as in elements.cpp, with 14 in place of 1 for d: (22u² + ε/|rh|) M + 5u² K + δ|r| + ε
-//  u|ch|,
-//             |pl| <= u(3M + K). Times dy, Y = |dy|: ph dy = qh + f, ql = RN(f + RN(pl dy)): u²((3M + K) + (4M + K)) Y
-//             more, |ql| <= u(4M + K) Y. (hi, lo) normalized: hi + qh = s + t; v = RN(t + ql), l = RN(lo + v), (hi',
-//             lo') = two_sum(s, l). With Σ|qh| = B over all rows, |hi| and |s| at most 1.01 B: v errs by u²(1.01 B +
-//             (4M + K) Y), l by u²(1.01 B + 1.01 B + (4M
-//             + K) Y). For R rows that is u²(3.1 R B + Σ(8M + 2K) Y) more, so that a row adds
-//             (40u² + 3.1 R u² + ε/|rh|)|qh| + ((10u²|ch| + δ)|r| + 2u ε|ch|) Y.
+//  columns    x^ = d r = ph + pl as in elements.cpp, with 14 in place of 1 for d's error:
+//             (22u² + ε/|rh|) M + 5u² K + δ|r| + ε u C with K = C|rh|; |pl| <= u(3M + K). Times dy, Y = |dy|:
+//             ph dy = qh + f, ql = RN(f + RN(pl dy)): u²((3M + K) + (4M + K)) Y more, |ql| <= u(4M + K) Y.
+//             (hi, lo) is normalized: hi + qh = s + t; v = RN(t + ql), l = RN(lo + v), (hi', lo') = two_sum(s, l).
+//             With B = Σ|qh| over all rows |hi| and |s| are at most 1.01 B (and u Σ(K Y), which is of third order):
+//             v errs by u²(1.01 B + (4M + K) Y), l by u²(2.02 B + (4M + K) Y). For R rows that is
+//             u²(3.1 R B + Σ(8M + 2K) Y) more, so that a row adds
+//             (40u² + 3.1 R u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + 2u ε C) Y.
 //             dbeta: hi + dy = s + t, l = RN(lo + t): 2.1 u² R Σ|dy|.
 //
-// Range. d's parts are 0 or multiples of 2^-382 below 2^278 (elements.cpp) or, from y, of 2^-384 (a quotient of floats
-// is at least 2^-277) below 2^278; g's of 2^-298, below 2^257; r's of 2^-245, below 2^265. Pl and Ph are 0, or |Ph| is
-// from 2^-500 to 2^600 and what P's parts are multiples of is left out of nothing: a product with dh is a multiple of
-// 2^-988. |d| < 2^278 only with a weight, where there is no P; else |d| < 2^130, from y 2^278, and |P d| < 2^878.
+// Range. d's high part is 0 or a multiple of 2^-330: from x as in elements.cpp (a mean over a weight is at least
+// 2^-277 with 53 bits), from y a quotient of at least 2^-277. Below 2^278, and where P occurs, which has no weight,
+// below 2^130 from x. gh is 0 or a multiple of 2^-298 below 2^257, r's high part of 2^-192 below 2^265, dy of
+// 2^-149. |Ph| is 0 or from 2^-500 to 2^600 (the caller sees to it), so a multiple of 2^-553. So the exact products
+// are multiples of 2^-883 at least, and all are below 2^900.
 #include "reference/truth/tiers/backward_elements.hpp"
 
 #include <cstring>
@@ -104,7 +99,7 @@ struct Shared {
   HWY_INLINE Pair weight(std::int64_t i, std::int64_t count) const {
     return weight_of<plus_one>(take(group.gamma, gamma, i, count));
   }
-  // d around the high part of the centre, as the sums want it; `exact` or around the whole centre.
+  // d around the whole centre, or around its high part as the sums want it.
   template <bool around_hi>
   HWY_INLINE Pair deviation(std::int64_t i, std::int64_t count, const Pair& w) const {
     const Eight value = take(group.source, i, count);
@@ -171,7 +166,7 @@ void Gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact
   const Shared<from_output, plus_one> shared(group);
   const double r = std::fabs(scalars.rstd.hi);
   const double pull = std::fabs(scalars.pull.hi);
-  const double centre = std::fabs(group.centre.hi);
+  const double low = std::fabs(group.centre.lo);  // u C
   const bool pulled = !is_zero(scalars.pull);
   const Eight rh = all(scalars.rstd.hi);
   const Eight rl = all(scalars.rstd.lo);
@@ -181,10 +176,9 @@ void Gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact
   const Eight al = all(scalars.offset.lo);
   const Eight of_g = all(((scalars.rstd.error == 0 ? 0 : scalars.rstd.error / r) + 30 * u * u) * slack);
   const Eight of_d = all((35 * u * u * pull + scalars.pull.error) * slack);
-  const Eight absolute =
-      all((8 * u * u * pull * centre + 4 * u * u * std::fabs(scalars.offset.hi) + scalars.offset.error +
-           group.centre.error * (pull + scalars.pull.error) + 2 * u * scalars.pull.error * centre) *
-          slack);
+  const Eight absolute = all((8 * u * pull * low + 4 * u * u * std::fabs(scalars.offset.hi) + scalars.offset.error +
+                              group.centre.error * (pull + scalars.pull.error) + 2 * scalars.pull.error * low) *
+                             slack);
   for (std::int64_t i = 0; i < group.n; i += width) {
     const std::int64_t count = std::min(width, group.n - i);
     const Pair w = shared.weight(i, count);
@@ -219,13 +213,12 @@ template <bool from_output, bool plus_one>
 void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
   const Shared<from_output, plus_one> shared(group);
   const double r = std::fabs(rstd.hi);
-  const double centre = std::fabs(group.centre.hi);
+  const double low = std::fabs(group.centre.lo);  // u C
   const Eight rh = all(rstd.hi);
   const Eight rl = all(rstd.lo);
   const Eight relative =
       all(((rstd.error == 0 ? 0 : rstd.error / r) + (40 + 3.1 * static_cast<double>(rows)) * u * u) * slack);
-  const Eight absolute =
-      all(((10 * u * u * centre + group.centre.error) * (r + rstd.error) + 2 * u * rstd.error * centre) * slack);
+  const Eight absolute = all(((10 * u * low + group.centre.error) * (r + rstd.error) + 2 * rstd.error * low) * slack);
   for (std::int64_t i = 0; i < group.n; i += width) {
     const std::int64_t count = std::min(width, group.n - i);
     const Eight dy = take(group.dy, i, count);

@@ -44,7 +44,8 @@ struct ColumnSums {
   std::vector<double> lo;
   std::vector<double> bound;  // for dbeta Σ|dy|, which finish_beta() makes a bound
 };
-// Adds dy·d·rstd of a row to `gamma` and dy to `beta` (either may be absent). `rows` is how many will be added in all.
+// Adds dy·d·rstd of a row to `gamma` and dy to `beta` (either may be absent). `rows` is how many will be added in
+// all.
 void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta);
 // Column c, with its bound.
 [[nodiscard]] Certified gamma_column(const ColumnSums& sums, std::int64_t c);

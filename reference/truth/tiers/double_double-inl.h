@@ -1,6 +1,6 @@
 // Error-free transformations in eight virtual lanes of double, for one instruction set. Every target does the same
-// operations in the same order, so all give the same bits: element i of a chunk is in lane i mod 8, sums are folded by
-// one tree, and the fused multiply-add occurs only where its result is exact (MATH: the low part of a product).
+// operations in the same order, so all give the same bits: element i of a chunk is in lane i mod 8, sums are folded
+// by one tree, and the fused multiply-add occurs only where its result is exact (MATH: the low part of a product).
 //
 // Compiled with -ffp-contract=off: a compiler that fuses the operations below would break their proofs.
 #if defined(NORMGATE_REFERENCE_TRUTH_TIERS_DOUBLE_DOUBLE_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -1,30 +1,29 @@
-// Elements in eight lanes. u = 2^-53; products of errors beyond u² and the (1 + c u) of what is bounded are in `slack`.
+// Elements in eight lanes. u = 2^-53; products of errors beyond u² and the (1 + c u) of what is bounded are in
+// `slack`.
 //
-//  d          x - ch = dh + t exactly, dl = RN(t - cl). |t| <= u|dh|, |cl| <= u|ch|: |d - (dh + dl)| <= δ + u²(|dh| +
-//  |ch|)
-//             with δ the centre's error; |dl| <= u(|dh| + |ch|).
-//  p = d r    dh rh = ph + e exactly; pl = RN(e + RN(RN(dh rl) + RN(dl rh))); dl rl is left out. With M = |dh rh| and
-//             K = |ch rh|: roundings u²(M + (M + K) + (2M + K) + (3M + K)), left out u²(M + K), d's error times r
-//             u²(M + K) + δ|r|, r's error ε times d: |p - (ph + pl)| <= (9u² + ε/|rh|) M + 5u² K + δ|r| + ε u|ch|; |pl|
-//             <= u(3M + K).
+//  d          x - ch = dh + t exactly, dl = RN(t - cl). |t| <= u|dh|, and with C = |cl| / u (at most |ch|, 0 for a
+//             float): |d - (dh + dl)| <= δ + u²(|dh| + C) with δ the centre's error; |dl| <= u(|dh| + C).
+//  p = d r    dh rh = ph + e exactly; pl = RN(e + RN(RN(dh rl) + RN(dl rh))); dl rl is left out. With M = |dh rh|
+//             and K = C|rh|: roundings u²(M + (M + K) + (2M + K) + (3M + K)), left out u²(M + K), d's error times r
+//             u²(M + K) + δ|r|, r's error ε times d: |p - (ph + pl)| <= (9u² + ε/|rh|) M + 5u² K + δ|r| + ε u C;
+//             |pl| <= u(3M + K).
 //  q = p w    w = wh + wl exactly (wl = 0 without 1+w). ph wh = qh + f exactly, low = RN(f + RN(RN(pl wh) + RN(ph
-//  wl))),
-//             pl wl left out: u²((3M + K) + M + (4M + K) + (5M + K) + (3M + K)) |wh| more; |low| <= u(5M + K)|wh|.
-//             In all (25u² + ε/|rh|) M|wh| + (9u² K + δ|r| + ε u|ch|)|wh|.
+//             wl))), pl wl left out: u²((3M + K) + M + (4M + K) + (5M + K) + (3M + K)) |wh| more; |low| <= u(5M +
+//             K)|wh|. In all (25u² + ε/|rh|) M|wh| + (9u² K + δ|r| + ε u C)|wh|.
 //  y = q + b  qh + b = yh + t exactly, yl = RN(t + low): |t| <= u|yh|, so u²|yh| + u²(5M + K)|wh| more, and
 //             |yl| <= u|yh| + u(5M + K)|wh|.
-//             |y - (yh + yl)| <= (30u² + ε/|rh|)|qh| + ((10u² |ch| + δ)|r| + ε u|ch|)|wh| + u²|yh|.
-//  rounding   a = RN(yh + RN(yl - R)), R = bound + 1.01 u|yh|. The two roundings err by at most u|a| + u|yl - R|, and
-//             |a| <= |yh| + |yl| + R: a is at most yh + yl - bound if 0.01 u|yh| + … covers u(2|yl| + 2R), which
-//             12u²|qh| + 2u²|ch rh wh| more in the bound and 2u²|yh| do. The same above. So y lies between a and c, and
-//             where both round to the same float32 that is RN(y), since rounding is monotonic. Else y is within about
-//             2u of a midpoint.
+//             |y - (yh + yl)| <= (30u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + ε u C)|wh| + u²|yh|.
+//  rounding   a = RN(yh + RN(yl - R)), R = bound + 1.01 u|yh|. The two roundings err by at most u|a| + u|yl - R|,
+//             and |a| <= |yh| + |yl| + R: a is at most yh + yl - bound if 0.01 u|yh| + … covers u(2|yl| + 2R), which
+//             12u²|qh| + 2u² K|wh| more in the bound and 2u²|yh| do. The same above. So y lies between a and c, and
+//             where both round to the same float32 that is RN(y), since rounding is monotonic. Else y is within
+//             about 2u of a midpoint.
 //
-// Range. x is a multiple of 2^-149 below 2^128; a centre is a float, a mean, or a float over a weight: its parts are 0
-// or multiples of 2^-382 below 2^278, and so are d's. The last bits of r are at least 2^-245 (r >= 2^-139 where it is
-// not a float) and r < 2^265 (statistics.cpp), those of w at least 2^-149. Products of three, and their low parts, are
-// multiples of 2^-776; |d r| <= sqrt(n) from own values and below 2^278+149 from given ones, so no product reaches
-// 2^600. beta is a float.
+// Range. x is a multiple of 2^-149 below 2^128; a centre is a float, a mean, or a float over a weight: its parts
+// are 0 or multiples of 2^-382 below 2^278, and so are d's. The last bits of r are at least 2^-245 (r >= 2^-139
+// where it is not a float) and r < 2^265 (statistics.cpp), those of w at least 2^-149. Products of three, and their
+// low parts, are multiples of 2^-776; |d r| <= sqrt(n) from own values and below 2^278+149 from given ones, so no
+// product reaches 2^600. beta is a float.
 #include "reference/truth/tiers/elements.hpp"
 
 #include <bit>
@@ -50,9 +49,9 @@ struct Terms {
 HWY_INLINE Terms terms_of(const ForwardGroup& group) {
   const double r = std::fabs(group.rstd.hi);
   const double error = group.rstd.error;
-  const double centre = std::fabs(group.centre.hi);
+  const double low = std::fabs(group.centre.lo);  // u C
   const double relative = ((error == 0 ? 0 : error / r) + 42 * u * u) * slack;
-  const double absolute = ((group.centre.error + 12 * u * u * centre) * (r + error) + 2 * u * centre * error) * slack;
+  const double absolute = ((group.centre.error + 12 * u * low) * (r + error) + 2 * low * error) * slack;
   return {all(-group.centre.hi),
           all(-group.centre.lo),
           all(group.rstd.hi),

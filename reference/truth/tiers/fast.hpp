@@ -1,7 +1,7 @@
 // The fast tier: the truth in double-double with certificates, hundreds of times faster than the definition at 100
-// digits, which stays the judge and computes what is not covered here: inputs that are not finite, D = 0 or a variance
-// that is not a number, a certificate too weak to tell on which side of a floor a variance lies, and magnitudes at the
-// ends of the range of double.
+// digits, which stays the judge and computes what is not covered here: inputs that are not finite, D = 0 or a
+// variance that is not a number, a certificate too weak to tell on which side of a floor a variance lies, and
+// magnitudes at the ends of the range of double.
 #pragma once
 
 #include <optional>

@@ -3,9 +3,9 @@
 //
 //   dx = r g - r mean(g) - (q Σ(g d) / N_v) d,
 //
-// two numbers per group and two products per element. Σ(g d) is summed around the high part of the mean, Σ g (x - ch) -
-// cl Σ g, so that no error is as large as the mean's representation. From the output, x^ takes the place of d, s = q /
-// r² that of q, and 1 that of r in dgamma.
+// two numbers per group and two products per element. Σ(g d) is summed around the high part of the mean, Σ g (x -
+// ch) - cl Σ g, so that no error is as large as the mean's representation. From the output, x^ takes the place of
+// d, s = q / r² that of q, and 1 that of r in dgamma.
 #include <cmath>
 
 #include "reference/truth/tiers/backward_elements.hpp"

@@ -1,5 +1,5 @@
-// The elements of one group as one contiguous run: in place where they are, else gathered into a buffer of the group's
-// size; and back.
+// The elements of one group as one contiguous run: in place where they are, else gathered into a buffer of the
+// group's size; and back.
 #pragma once
 
 #include <algorithm>
@@ -77,7 +77,8 @@ class GroupView {
   std::array<std::int64_t, 2> stride_{1, 0};
 };
 
-// How the parameters of a channel lie along a group: one channel, one channel per element, or runs of S elements each.
+// How the parameters of a channel lie along a group: one channel, one channel per element, or runs of S elements
+// each.
 enum class Channels { one, each, runs };
 
 inline Channels channels_along(const Shape& shape, const VariantRow& row) {

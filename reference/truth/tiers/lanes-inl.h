@@ -1,7 +1,8 @@
 // Sums in eight lanes, for one instruction set. u = 2^-53; element i of a chunk of 2^16 is added in lane i mod 8, at
 // most N <= 2^13 per lane. A sum takes terms a + b, |b| <= β u |a|, and keeps (s, e) per lane.
 //
-//  lane  s + a = s' + t exactly, v = RN(t + b), e' = RN(e + v). With A = Σ|a|: |t| <= u|s'| and |s'| <= A (1 + N u), so
+//  lane  s + a = s' + t exactly, v = RN(t + b), e' = RN(e + v). With A = Σ|a|: |t| <= u|s'| and |s'| <= A (1 + N
+//             u), so
 //        Σ|v| <= u (N + β) A, roundings of v u² (N + β) A, of e' at most N u Σ|v| = u² N (N + β) A: in all
 //        |Σ(a + b) - (s + e)| <= (N + 1)(N + β) u² A (1 + 2^-30) (as in Ogita, Rump & Oishi 2005). Where b = 0 the
 //        first of them does not occur, and N² u² A is enough.
@@ -55,8 +56,8 @@ HWY_INLINE Two fold(const Pair& sum) {
     for (std::size_t i = 0; i < half; ++i) lane[i] = tiers::add(lane[i], lane[i + half]);
   return lane[0];
 }
-// Terms >= 0 in plain double. With N additions per lane and one per chunk it is off by less than 2^-25 of itself for n
-// up to 2^40, which `modulus_slack` covers.
+// Terms >= 0 in plain double. With N additions per lane and one per chunk it is off by less than 2^-25 of itself
+// for n up to 2^40, which `modulus_slack` covers.
 inline constexpr double modulus_slack = 1 + 0x1p-20;
 HWY_INLINE double fold(const Eight& sum) {
   HWY_ALIGN double lane[virtual_lanes];

@@ -1,8 +1,8 @@
 // Double-double arithmetic on the few numbers that belong to a whole group, each result with a proved bound.
 //
-// u = 2^-53. A Certified is hi + lo with |value - (hi + lo)| <= error, |lo| <= u |hi| up to a few u². Every bound below
-// counts the roundings of its function from their largest possible operands; `slack` covers the rounding of the bounds
-// themselves, each of which has fewer than 2^20 operations.
+// u = 2^-53. A Certified is hi + lo with |value - (hi + lo)| <= error, |lo| <= u |hi| up to a few u². Every bound
+// below counts the roundings of its function from their largest possible operands; `slack` covers the rounding of
+// the bounds themselves, each of which has fewer than 2^20 operations.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,9 @@ inline Two add(Two a, Two b) {
 }
 
 // a / n, n any number but 0. h = RN(a.hi / n) and h n = p + q exactly; a.hi - p is exact by Sterbenz' lemma, as p is
-// within 2u |a.hi| of it; the remainder a.hi - h n of a division is a double, at most u |a.hi|, and |a.lo| <= u |a.hi|:
-// their sum errs by 2u² |a.hi|, and the quotient, at most 2.1 u |h| large, by u of itself: less than 8 u² |h| in all.
+// within 2u |a.hi| of it; the remainder a.hi - h n of a division is a double, at most u |a.hi|, and |a.lo| <= u
+// |a.hi|: their sum errs by 2u² |a.hi|, and the quotient, at most 2.1 u |h| large, by u of itself: less than 8 u²
+// |h| in all.
 inline Certified divided(const Certified& a, double n) {
   const double h = a.hi / n;
   const Two p = two_product(h, n);
@@ -69,11 +70,11 @@ inline Certified plus(const Certified& a, double b) {
   return {sum.hi, sum.lo, (a.error + 3 * u * u * std::fabs(s.hi)) * slack};
 }
 
-// sqrt(a), a > 0 and a.error <= a.hi / 4. s = RN(sqrt(a.hi)) and s s = p + q; a.hi - p is exact (Sterbenz), and so is
-// the remainder a.hi - s² of a square root, at most 2.1 u a. With a.lo it is 3.1 u a large and errs by 3.1 u² a, its
-// quotient e by 2s thus by 1.6 u² s and by u of itself, 1.6 u² s. sqrt(a) = s + e - e²/(2s) + …, |e²/(2s)| <= 1.3 u² s.
-// In all less than 7 u² s. Where a is off by a.error, its root is off by at most a.error / (2 sqrt(a - a.error)) <=
-// 0.58 a.error / s.
+// sqrt(a), a > 0 and a.error <= a.hi / 4. s = RN(sqrt(a.hi)) and s s = p + q; a.hi - p is exact (Sterbenz), and so
+// is the remainder a.hi - s² of a square root, at most 2.1 u a. With a.lo it is 3.1 u a large and errs by 3.1 u² a,
+// its quotient e by 2s thus by 1.6 u² s and by u of itself, 1.6 u² s. sqrt(a) = s + e - e²/(2s) + …, |e²/(2s)| <=
+// 1.3 u² s. In all less than 7 u² s. Where a is off by a.error, its root is off by at most a.error / (2 sqrt(a -
+// a.error)) <= 0.58 a.error / s.
 inline Certified root(const Certified& a) {
   const double s = std::sqrt(a.hi);
   const Two p = two_product(s, s);
@@ -84,8 +85,8 @@ inline Certified root(const Certified& a) {
 
 // 1 / a, a > 0 and a.error <= a.hi / 4. r = RN(1 / a.hi), a r = 1 - e with |e| <= 2.1 u: 1/a = r (1 + e + e² + …),
 // where e² and what follows is below 5 u². a.hi r = p + q exactly; 1 - p (Sterbenz) and the remainder 1 - a.hi r are
-// exact, at most u; RN(a.lo r) errs by 1.1 u² and the difference by 2.1 u², the product r e by 2.1 u². In all less than
-// 11 u² r; a.error adds a.error / (a (a - a.error)) <= 1.4 a.error r².
+// exact, at most u; RN(a.lo r) errs by 1.1 u² and the difference by 2.1 u², the product r e by 2.1 u². In all less
+// than 11 u² r; a.error adds a.error / (a (a - a.error)) <= 1.4 a.error r².
 inline Certified reciprocal(const Certified& a) {
   const double r = 1 / a.hi;
   const Two p = two_product(a.hi, r);
@@ -102,16 +103,16 @@ inline Certified plus(const Certified& a, const Certified& b) {
 inline Certified negated(const Certified& a) { return {-a.hi, -a.lo, a.error}; }
 inline Certified minus(const Certified& a, const Certified& b) { return plus(a, negated(b)); }
 
-// a + b where a is the larger part or exact: (a, b.hi) exactly by two_sum, then one rounding of the low parts, at most
-// u |result| and u |b.hi| large.
+// a + b where a is the larger part or exact: (a, b.hi) exactly by two_sum, then one rounding of the low parts, at
+// most u |result| and u |b.hi| large.
 inline Certified shifted(double a, const Certified& b) {
   const Two s = two_sum(a, b.hi);
   const Two sum = two_sum(s.hi, s.lo + b.lo);
   return {sum.hi, sum.lo, (b.error + 1.1 * u * u * (std::fabs(s.hi) + std::fabs(b.hi))) * slack};
 }
 
-// a b. The product of the high parts is exact; a.hi b.lo, a.lo b.hi (each at most u |a b|) and two additions of at most
-// 4 u |a b| have roundings of 7 u², a.lo b.lo is left out: 9 u² |a b| in all.
+// a b. The product of the high parts is exact; a.hi b.lo, a.lo b.hi (each at most u |a b|) and two additions of at
+// most 4 u |a b| have roundings of 7 u², a.lo b.lo is left out: 9 u² |a b| in all.
 inline Certified times(const Certified& a, const Certified& b) {
   const Two p = two_product(a.hi, b.hi);
   const Two sum = two_sum(p.hi, p.lo + (a.hi * b.lo + a.lo * b.hi));

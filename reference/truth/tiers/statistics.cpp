@@ -1,9 +1,9 @@
 // From sums to statistics. The mean is c + S/n with S = Σ(x-c) around a rough mean c, so that its error is small
 // against the deviations however large c is, and Σ(x-μ)² = Σ(x-c)² - S²/n.
 //
-// Range: S is 0 or a multiple of 2^-242, so S² and what it errs by are normal numbers. A variance is at most 2^258 and
-// 0 or at least 2^-530, 1/D at most 2^265 (only for eps = 0) and at least 2^-129 from own values; between 2^-149 and
-// 2^149 as given. All products of three of them and their low parts are normal numbers.
+// Range: S is 0 or a multiple of 2^-242, so S² and what it errs by are normal numbers. A variance is at most 2^258
+// and 0 or at least 2^-530, 1/D at most 2^265 (only for eps = 0) and at least 2^-129 from own values; between
+// 2^-149 and 2^149 as given. All products of three of them and their low parts are normal numbers.
 #include "reference/truth/tiers/statistics.hpp"
 
 #include <limits>

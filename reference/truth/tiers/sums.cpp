@@ -1,13 +1,16 @@
 // The sums of a group's own statistics, in lanes as lanes-inl.h says. u = 2^-53.
 //
-//  sum      x - c = h + l exactly, |l| <= u |h|: β = 1, and A = Σ|h| <= sqrt(n Σ(x - c)²) (1 + 2u) by Cauchy-Schwarz.
-//  squares  (h + l)² = h² + 2 h l + l². h² = p + q exactly; RN(2 h l) errs by 2 u² p (1 + 4 u), q + that by u (u + 2 u
-//           (1 + u)) p, l² <= u² p (1 + u) is left out: 6.1 u² p. The low part is at most 3.1 u p: β = 3.1. All p >= 0,
+//  sum      x - c = h + l exactly, |l| <= u |h|: β = 1, and A = Σ|h| <= sqrt(n Σ(x - c)²) (1 + 2u) by
+//             Cauchy-Schwarz.
+//  squares  (h + l)² = h² + 2 h l + l². h² = p + q exactly; RN(2 h l) errs by 2 u² p (1 + 4 u), q + that by u (u +
+//             2 u
+//           (1 + u)) p, l² <= u² p (1 + u) is left out: 6.1 u² p. The low part is at most 3.1 u p: β = 3.1. All p
+//             >= 0,
 //           so A is the result itself, but for 2^-40 of it. Around 0 the squares are exact (48 bits): β = 0.
 //
-// Range: a sum of inputs is a multiple of 2^-149, so its quotient c by n <= 2^40 is 0 or at least 2^-189, and c, h and
-// l are multiples of 2^-242; |h| < 2^130. So squares and their low parts are multiples of 2^-484, and sums of them are
-// below 2^300.
+// Range: a sum of inputs is a multiple of 2^-149, so its quotient c by n <= 2^40 is 0 or at least 2^-189, and c, h
+// and l are multiples of 2^-242; |h| < 2^130. So squares and their low parts are multiples of 2^-484, and sums of
+// them are below 2^300.
 #include "reference/truth/tiers/sums.hpp"
 
 #undef HWY_TARGET_INCLUDE

@@ -245,5 +245,114 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
   for (const char* what : {"dx", "dgamma", "dbeta"}) EXPECT_LE(comparison.seen().at(what).weakest, 0x1p-75) << what;
 }
 
+// The ends of float32's range side by side, in every tensor, around the ends of eps.
+TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
+  Comparison comparison;
+  Draw draw(5);
+  int covered = 0;
+  int trials = 0;
+  for (; trials < 4000 && !testing::Test::HasFailure(); ++trials) {
+    Problem problem = draw_problem(draw, judged_phases[draw.below(4)]);
+    problem.shape = {1 + draw.below(3), 1 + draw.below(2), 1 + draw.below(3), 1 + draw.below(9)};
+    problem.eps = one_of(draw, std::initializer_list<double>{0x1p-126, 0x1p126, 0x1.fffffep-40, 0});
+    SCOPED_TRACE(print(problem));
+    Inputs inputs = make_inputs(problem);
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      const bool variance = role == Role::stat || role == Role::running_var || role == Role::running_weight;
+      const std::uint32_t kind = draw.below(5);
+      for (float& value : inputs[role]) {
+        const float tiny = static_cast<float>(1 + draw.below(3)) * 0x1p-149F;
+        const float huge = std::bit_cast<float>(0x7F7FFFFFU - draw.below(2) * 0x00800000U);
+        if (kind == 0) continue;
+        value = kind == 1 ? tiny : kind == 2 ? huge : kind == 3 ? (draw.coin() ? tiny : huge) : draw.any_float();
+        if (draw.coin()) value = -value;
+        if (variance) value = std::fabs(value);
+      }
+    }
+    if (is_backward(problem.phase)) {
+      const std::vector<SavedUse> uses = uses_of(problem);
+      const SavedUse use = one_of(draw, uses);
+      const auto fast = tiers::fast_backward(problem, inputs, use);
+      if (!fast) continue;
+      comparison.compare(*fast, definition_backward(problem, inputs, use));
+    } else {
+      const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
+      if (!fast) continue;
+      comparison.compare(*fast, definition_forward(problem, inputs));
+    }
+    ++covered;
+  }
+  fmt::print("{} of {} problems covered\n", covered, trials);
+  comparison.report("ends of the range");
+  EXPECT_GT(covered, trials * 2 / 3);
+}
+
+// A variance that equals eps is a kink of the floor, which sums with an error cannot tell; a given one can be compared.
+TEST(FastTier, DoesNotCoverAKinkOfTheFloor) {
+  const std::string floor = "convention=keras,eps:floor gamma=0 beta=0";
+  for (const auto& [eps, covers] : {std::pair{0.99, true}, {1.0, false}, {1.01, true}}) {
+    Problem problem = problem_of("backward_training layer_norm n=1 g=1 k=4 s=1 " + floor);
+    problem.convention.scalars = Scalars::float64;
+    problem.eps = eps;
+    Inputs inputs;
+    inputs[Role::x] = {2, 0, 0, 2};
+    inputs[Role::dy] = {1, 2, 3, 5};
+    EXPECT_EQ(tiers::fast_backward(problem, inputs, SavedUse::recomputes).has_value(), covers) << eps;
+    Comparison comparison;
+    comparison.compare(backward_truth(problem, inputs, SavedUse::recomputes),
+                       definition_backward(problem, inputs, SavedUse::recomputes));
+    problem.saved = true;
+    problem.convention.saved = SavedStatistic::variance;
+    inputs[Role::mean] = {1};
+    inputs[Role::stat] = {1};
+    const auto handed = tiers::fast_backward(problem, inputs, SavedUse::short_form);
+    ASSERT_TRUE(handed.has_value());
+    comparison.compare(*handed, definition_backward(problem, inputs, SavedUse::short_form));
+  }
+}
+
+// The certificate of a constant group is 0 in all but 1/D.
+TEST(FastTier, ConstantGroupsAreExact) {
+  for (const char* eps : {"inside", "outside", "floor"}) {
+    const Problem problem = problem_of(fmt::format(
+        "forward_training batch_norm n=7 g=1 k=3 s=11 profile=constant kappa=1000 convention=keras,eps:{}", eps));
+    const Inputs inputs = make_inputs(problem);
+    const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
+    ASSERT_TRUE(fast.has_value());
+    for (std::size_t i = 0; i < 7 * 3 * 11; ++i) {
+      EXPECT_EQ(fast->out[Role::y][i].hi, static_cast<double>(inputs[Role::beta][i / 11 % 3]));
+      EXPECT_EQ(fast->out[Role::y][i].lo, 0);
+      EXPECT_LE(fast->out[Role::y][i].bound, 0x1p-90);
+    }
+    for (const GroupTruth& group : fast->groups) {
+      EXPECT_EQ(group.mean.bound, 0);
+      EXPECT_EQ(group.variance.hi, 0);
+      EXPECT_EQ(group.variance.bound, 0);
+    }
+  }
+}
+
+// 2^24 + 3 elements of 3 ± 5, the last of 3: mean 3, and a variance of 25 (n-1) / n.
+TEST(FastTier, LongGroupsKeepTheirCertificate) {
+  constexpr std::int64_t n = (std::int64_t{1} << 24) + 3;
+  Problem problem = problem_of(fmt::format("forward_training layer_norm n=1 g=1 k={} s=1 gamma=0 beta=0 saved=1", n));
+  Inputs inputs;
+  inputs[Role::x].resize(static_cast<std::size_t>(n), 3);
+  for (std::size_t i = 0; i + 1 < inputs[Role::x].size(); ++i) inputs[Role::x][i] = i % 2 == 0 ? 8.0F : -2.0F;
+  const auto fast = tiers::fast_forward(problem, inputs, Wanted::statistics);
+  ASSERT_TRUE(fast.has_value());
+  const GroupTruth& group = fast->groups[0];
+  EXPECT_EQ(group.mean.hi, 3);
+  EXPECT_LE(std::fabs(group.mean.lo), group.mean.bound);
+  EXPECT_LE(group.mean.bound, 0x1p-80);
+  // 25 (n-1) / n = 25 - 25/n; its two parts by long division, in units that doubles hold.
+  const double high = 25 - 25 / static_cast<double>(n);
+  EXPECT_EQ(group.variance.hi, high);
+  const long double rest = (25.0L - static_cast<long double>(high)) - 25.0L / n;  // to 2^-64 of 25/n
+  EXPECT_LE(std::fabs(static_cast<long double>(group.variance.lo) - rest), group.variance.bound + 0x1p-83L);
+  EXPECT_LE(group.variance.bound, 0x1p-79);
+}
+
 }  // namespace
 }  // namespace normgate
