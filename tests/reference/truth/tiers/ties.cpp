@@ -485,6 +485,95 @@ TEST(Ties, EveryTierDecides) {
   EXPECT_GT(counts.exact, 30);
 }
 
+// What the definition says in extended reals is the value; where it says a number, that number is rounded like others,
+// also where the path to it is not finite.
+TEST(Ties, BesideSpecialValues) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto inf = std::numeric_limits<float>::infinity();
+  const float tie = 0x1.01p0F;  // of bfloat16; the even neighbour is 1
+  const std::string alone = "forward_training layer_norm n=1 g=1 k=1 s=1 saved=1 gamma=0 eps=0.25 convention=pytorch,";
+  const std::vector<Data> single{{Role::x, {tie}}, {Role::beta, {tie}}};
+  const std::string infinite = "forward_inference batch_norm n=1 g=1 k=1 s=1 given=running gamma=0 convention=caffe";
+  const std::string rows = "backward_training layer_norm n=2 g=1 k=2 s=1 eps=3 ";
+  const std::vector<Data> nan_row{{Role::x, {std::numeric_limits<float>::quiet_NaN(), 1, 1, -1}},
+                                  {Role::dy, {1, 0, 0x1p-8F, 0}}};
+  struct Special {
+    std::string line;
+    std::vector<Data> data;
+    Role role;
+    std::size_t at;
+    double expected;
+  };
+  const std::vector<Special> all{
+      // One value under n-1: 0/0, or a variance of 0.
+      {alone + "normalizing:n_minus_1", single, Role::y, 0, nan},
+      {alone + "normalizing:n_minus_1", single, Role::stat, 0, nan},
+      {alone + "normalizing:n_minus_1", single, Role::mean, 0, 1},
+      {alone + "normalizing:n_minus_1,single:zero", single, Role::y, 0, 1},
+      {alone + "normalizing:n_minus_1,single:zero", single, Role::stat, 0, 2},
+      // An infinite mean square: what is finite has x^ = 0.
+      {"forward_training rms_norm n=1 g=1 k=2 s=1 gamma=0",
+       {{Role::x, {3, inf}}, {Role::beta, {tie, tie}}},
+       Role::y,
+       0,
+       1},
+      {"forward_training rms_norm n=1 g=1 k=2 s=1 gamma=0",
+       {{Role::x, {3, inf}}, {Role::beta, {tie, tie}}},
+       Role::y,
+       1,
+       nan},
+      // An infinite variance; an infinite weight, whose statistics are 0; a variance below -eps.
+      {infinite + " eps=1",
+       {{Role::x, {3}},
+        {Role::beta, {tie}},
+        {Role::running_mean, {1}},
+        {Role::running_var, {inf}},
+        {Role::running_weight, {3}}},
+       Role::y,
+       0,
+       1},
+      {infinite + " eps=9",
+       {{Role::x, {3}},
+        {Role::beta, {0x1p-8F}},
+        {Role::running_mean, {1}},
+        {Role::running_var, {1}},
+        {Role::running_weight, {inf}}},
+       Role::y,
+       0,
+       1},
+      {infinite + " eps=1",
+       {{Role::x, {3}},
+        {Role::beta, {tie}},
+        {Role::running_mean, {1}},
+        {Role::running_var, {-4}},
+        {Role::running_weight, {3}}},
+       Role::y,
+       0,
+       nan},
+      // A floor is above a negative infinite variance: dy / 3.
+      {"backward_inference layer_norm n=1 g=1 k=1 s=1 given=saved gamma=0 eps=9 "
+       "convention=pytorch,eps:floor,saved:variance",
+       {{Role::stat, {-inf}}, {Role::dy, {0x1.818p1F}}},
+       Role::dx,
+       0,
+       1},
+      // A row with a NaN reaches dgamma of all channels, and dbeta of none.
+      {rows, nan_row, Role::dgamma, 0, nan},
+      {rows, nan_row, Role::dgamma, 1, nan},
+      {rows, nan_row, Role::dbeta, 0, 1},
+      {rows, nan_row, Role::dx, 1, nan},
+  };
+  std::size_t index = 0;
+  for (const Special& each : all) {
+    SCOPED_TRACE("case " + std::to_string(index++) + ": " + each.line);
+    const Problem problem = problem_with(each.line, each.data);
+    const tiers::Rounded rounded =
+        tiers::correctly_rounded(problem, make_inputs(problem), SavedUse::undeclared, Format::bfloat16);
+    const double got = rounded.out[each.role].at(each.at);
+    EXPECT_TRUE(got == each.expected || (std::isnan(got) && std::isnan(each.expected))) << got;
+  }
+}
+
 // A mean of 2^24 + 3 values that is 1 + 2^-24: one pass over the group, then a few numbers per element.
 TEST(Ties, InALongGroup) {
   const Problem problem = problem_with("forward_training layer_norm n=1 g=1 k=16777219 s=1 gamma=0 beta=0 saved=1", {});
