@@ -24,14 +24,16 @@ int main(int argc, char** argv) {
   verbs::add_list(command, exit_code);
   verbs::add_replay(command, exit_code);
   verbs::add_self_check(command, exit_code);
+  verbs::add_prove(command, exit_code);
   verbs::add_doctor(command, exit_code);
+  verbs::add_bench(command, exit_code);
   // CLI11 would only say that a verb is missing.
   const auto verbs_known = command.get_subcommands([](CLI::App*) { return true; });
   const bool known = argc < 2 || argv[1][0] == '-' ||
                      std::any_of(verbs_known.begin(), verbs_known.end(),
                                  [&](const CLI::App* verb) { return verb->get_name() == argv[1]; });
   if (!known) {
-    fmt::print(stderr, "normgate: there is no verb '{}'; right is check, list, replay, self-check or doctor\n",
+    fmt::print(stderr, "normgate: there is no verb '{}'; right is check, list, replay, self-check, prove or doctor\n",
                argv[1]);
     return verbs::exit_usage;
   }

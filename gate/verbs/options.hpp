@@ -22,7 +22,9 @@ void add_check(CLI::App& command, int& exit_code);
 void add_list(CLI::App& command, int& exit_code);
 void add_replay(CLI::App& command, int& exit_code);
 void add_self_check(CLI::App& command, int& exit_code);
+void add_prove(CLI::App& command, int& exit_code);
 void add_doctor(CLI::App& command, int& exit_code);
+void add_bench(CLI::App& command, int& exit_code);
 
 struct CommonOptions {
   RunOptions run;

@@ -449,4 +449,26 @@ TEST_F(Command, ListsAndTheDoctorHaveSomethingToSay) {
   EXPECT_NE(doctor.text.find("ok   fences"), std::string::npos) << doctor.text;
 }
 
+TEST_F(Command, ProveSaysThatTheTiersAgree) {
+  const Ran ran = normgate("prove --problems 300 --seed 2");
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("\nAGREE: 300 problems, 30 built backwards from a boundary; no disagreement between tiers, no "
+                          "undecided rounding\n"),
+            std::string::npos)
+      << ran.text;
+  EXPECT_NE(row(ran.text, "worst tightness (certificate / true error): "), "");
+  EXPECT_EQ(normgate("prove --problems 300 --seed 2 --jobs 1").text, ran.text);
+  // The problem where it was tightest, by its own line.
+  const std::string again = row(ran.text, "  normgate prove ");
+  const Ran one = normgate("prove " + again);
+  EXPECT_EQ(one.exit_code, 0) << one.text;
+  EXPECT_EQ(row(one.text, "worst tightness (certificate / true error): "),
+            row(ran.text, "worst tightness (certificate / true error): "));
+  EXPECT_EQ(row(one.text, "  normgate prove "), again);
+  for (const std::string arguments :
+       {"prove --problems 0", "prove --problem nonsense", "prove --use textbook", "prove --problem x --seed 3",
+        "prove --problem 'forward_training layer_norm n=1 g=1 k=2 s=1' --format float64"})
+    EXPECT_EQ(normgate(arguments).exit_code, 2) << arguments;
+}
+
 }  // namespace

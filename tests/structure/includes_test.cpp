@@ -32,7 +32,8 @@ const std::vector<Rule>& table() {
       {"properties", {"kernels/runner", "reference"}},
       {"reports", {"reference/problem"}},
       {"gate/engine", {"kernels/runner", "properties", "reference", "reports/record.hpp"}},
-      {"gate/verbs", {"kernels", "properties", "reference", "reports", "gate/engine"}},
+      {"gate/proof", {"reference"}},
+      {"gate/verbs", {"kernels", "properties", "reference", "reports", "gate/engine", "gate/proof"}},
       {"gate/bench", {"kernels", "properties", "reference", "reports", "gate/engine"}},
       {"tests", {"kernels", "properties", "reference", "reports", "gate", "tests"}},
   };

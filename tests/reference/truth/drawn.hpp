@@ -1,45 +1,9 @@
-// What the enclosure tests draw from: choices, values that the profiles do not reach; and the groups, spelled out.
+// The groups and channels, spelled out.
 #pragma once
 
 #include "support.hpp"
 
 namespace normgate {
-
-template <typename Choices>
-auto one_of(Draw& draw, const Choices& choices) {
-  return *(choices.begin() + draw.below(static_cast<std::uint32_t>(choices.size())));
-}
-
-template <typename Enum>
-Enum any(Draw& draw, std::uint32_t count) {
-  return static_cast<Enum>(draw.below(count));
-}
-
-// What the profiles do not reach: any magnitude side by side, subnormals, the largest values.
-inline void spoil(Draw& draw, std::vector<float>& values, std::uint32_t kind, bool variance) {
-  const float common = draw.any_float();
-  for (float& value : values) {
-    switch (kind) {
-      case 1:
-        value = draw.any_float();
-        break;
-      case 2:
-        value = (draw.coin() ? 1e30F : 1e-30F) * static_cast<float>(1 + draw.below(100));
-        if (draw.coin()) value = -value;
-        break;
-      case 3:
-        value = std::bit_cast<float>(draw.below(0x00800000U));
-        break;
-      case 4:
-        value = std::bit_cast<float>(0x7F7FFFFFU - draw.below(4));
-        break;
-      default:
-        value = draw.below(8) == 0 ? draw.any_float() : common;
-        break;
-    }
-    if (variance && draw.below(16) != 0) value = std::fabs(value);
-  }
-}
 
 // Which elements share a statistic, spelled out row by row.
 inline std::size_t group_of(const Problem& problem, std::int64_t n, std::int64_t g, std::int64_t k, std::int64_t s) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "reference/problem/draw.hpp"
 #include "reference/truth/forward.hpp"
 
 namespace normgate {
@@ -62,28 +63,5 @@ inline void expect_same(const std::vector<Exact>& a, const std::vector<Exact>& b
     EXPECT_TRUE(same(a[i], b[i])) << what << " at " << i << ": " << a[i].hi << " + " << a[i].lo << " and " << b[i].hi
                                   << " + " << b[i].lo;
 }
-
-// A stream of words that is the same everywhere.
-class Draw {
- public:
-  explicit Draw(std::uint64_t key) : key_(key) {}
-  std::uint32_t word() { return random_words(key_, 0, index_++).w[0]; }
-  std::uint32_t below(std::uint32_t n) { return word() % n; }
-  bool coin() { return (word() & 1U) != 0; }
-  // A finite float32 of any magnitude; one in eight subnormal or zero, one in eight next to the largest.
-  float any_float() {
-    const std::uint32_t sign = word() & 0x80000000U;
-    const std::uint32_t kind = below(8);
-    std::uint32_t bits = word() & 0x7FFFFFFFU;
-    if (kind == 0) bits &= 0x007FFFFFU;
-    if (kind == 1) bits = 0x7F7FFFFFU - (bits & 0xFFU);
-    if (bits >= 0x7F800000U) bits &= 0x3FFFFFFFU;
-    return std::bit_cast<float>(bits | sign);
-  }
-
- private:
-  std::uint64_t key_;
-  std::uint64_t index_ = 0;
-};
 
 }  // namespace normgate

@@ -1,87 +1,15 @@
-// Random problems of every phase, row and convention with finite data, for the tests of the fast tier.
+// What the tests of the tiers share.
 #pragma once
 
+#include "gate/proof/problems.hpp"
 #include "reference/truth/backward.hpp"
 #include "reference/truth/tiers/fast.hpp"
 #include "tests/reference/truth/drawn.hpp"
 
 namespace normgate {
 
-// Groups of 1 to 70 elements for the most part.
-inline Shape draw_shape(Draw& draw, Variant variant) {
-  const VariantRow& row = row_of(variant);
-  Shape shape{};
-  for (std::int64_t& extent : shape) extent = 1 + draw.below(4);
-  // One reduced axis alone, or as drawn.
-  if (draw.coin()) {
-    for (std::size_t a = 0; a < axis_count; ++a)
-      if (row.reduced.has(a)) shape[a] = 1;
-    std::size_t a = draw.below(axis_count);
-    while (!row.reduced.has(a)) a = draw.below(axis_count);
-    shape[a] = 1 + draw.below(70);
-  } else if (draw.coin()) {
-    shape[draw.below(axis_count)] = 5 + draw.below(30);
-  }
-  return shape;
-}
-
-inline Problem draw_problem(Draw& draw, Phase phase) {
-  Problem problem;
-  problem.phase = phase;
-  problem.variant = static_cast<Variant>(1 + draw.below(5));
-  const bool has_running = !row_of(problem.variant).running.empty();
-  problem.shape = draw_shape(draw, problem.variant);
-  problem.gamma = draw.below(4) != 0;
-  problem.beta = draw.below(4) != 0;
-  Convention& convention = problem.convention;
-  convention.normalizing = any<NormalizingDivisor>(draw, 2);
-  convention.stored = any<StoredDivisor>(draw, 2);
-  convention.single = any<SingleCount>(draw, 3);
-  convention.momentum = any<MomentumForm>(draw, 4);
-  convention.eps = any<EpsPlacement>(draw, 3);
-  convention.gamma = any<GammaOffset>(draw, 2);
-  convention.saved = any<SavedStatistic>(draw, 2);
-  convention.gradients = any<Gradients>(draw, 2);
-  convention.scalars = any<Scalars>(draw, 2);
-  if (!is_training(phase)) {
-    problem.given = has_running && draw.coin() ? Given::running : Given::saved;
-  } else if (phase == Phase::forward_training) {
-    problem.saved = draw.coin();
-    problem.running = has_running && draw.coin();
-    problem.step = 1 + draw.below(5);
-  } else if (draw.below(4) != 0) {
-    problem.saved = true;
-    problem.handed = any<Handed>(draw, 2);
-    problem.from_output = draw.below(4) == 0;
-  }
-  const bool doubles = convention.scalars == Scalars::float64;
-  problem.eps = one_of(draw, std::initializer_list<double>{0, 0x1p-126, static_cast<double>(1e-5F), 1.0, 0x1p126,
-                                                           0x1.8p-40, doubles ? 1e-5 : 0.25, doubles ? 0.1 : 3.0});
-  problem.momentum = one_of(draw, std::initializer_list<double>{0, 1, 0.25, static_cast<double>(0.1F), 0x1p-24,
-                                                                doubles ? 0.1 : 0.5, doubles ? 1e-30 : 0.75});
-  do {
-    problem.profile = any<Profile>(draw, 10);
-  } while (problem.profile == Profile::special);
-  if (is_backward(phase)) problem.cotangent = any<Cotangent>(draw, 6);
-  problem.kappa = one_of(draw, std::initializer_list<double>{0, 1, 1000, 1e6});
-  problem.scale = one_of(draw, std::initializer_list<std::int32_t>{-60, -7, 0, 0, 0, 13, 60});
-  problem.key = draw.word();
-  return problem;
-}
-
-// Some tensors of some problems with what the profiles do not reach. Returns whether any is.
-inline bool spoil_some(Draw& draw, Inputs& inputs) {
-  if (draw.coin()) return false;
-  bool spoilt = false;
-  for (std::size_t r = 0; r < role_count; ++r) {
-    const Role role = static_cast<Role>(r);
-    const std::uint32_t kind = draw.below(12);
-    const bool variance = role == Role::stat || role == Role::running_var || role == Role::running_weight;
-    if (kind < 1 || kind > 5 || inputs[role].empty()) continue;
-    spoil(draw, inputs[role], kind, variance);
-    spoilt = true;
-  }
-  return spoilt;
-}
+using proof::draw_problem;
+using proof::draw_shape;
+using proof::spoil_some;
 
 }  // namespace normgate
