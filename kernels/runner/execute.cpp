@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cfenv>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -163,6 +164,7 @@ void Executor::execute(const CallRecord& record, CallResult& result, bool keep_p
   result.ending = static_cast<std::int32_t>(Ending::failed);
   result.environment = 0;
   result.workspace_before = result.workspace_behind = 0;
+  result.nanoseconds = 0;
   result.status = 0;
   result.text[0] = '\0';
   workspace_ = nullptr;
@@ -277,7 +279,14 @@ void Executor::execute(const CallRecord& record, CallResult& result, bool keep_p
         control_.workspace_bytes = bytes;
       }
     }
-    if (go_on) (void)step(Stage::run, "run", [&] { return kernel.run(plan, &call, workspace_memory); });
+    const auto run = [&] { return step(Stage::run, "run", [&] { return kernel.run(plan, &call, workspace_memory); }); };
+    if (go_on && run() && record.timed_runs > 0) {
+      const auto start = std::chrono::steady_clock::now();
+      for (std::int64_t i = 0; i < record.timed_runs && run(); ++i) {
+      }
+      const auto passed = std::chrono::steady_clock::now() - start;
+      result.nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count();
+    }
     if (go_on && keep_plan && kernel.prepare != nullptr) {
       plan_ = plan;
       plan_kept_ = true;

@@ -12,7 +12,7 @@
 namespace normgate::runner {
 
 inline constexpr std::uint64_t control_magic = 0x4c4f52544e4f434eU;  // "NCONTROL"
-inline constexpr std::uint32_t protocol_version = 1;
+inline constexpr std::uint32_t protocol_version = 2;
 inline constexpr int control_descriptor = 3;  // the worker inherits the control block …
 inline constexpr int arena_descriptor = 4;    // … and the file that holds the tensors under these numbers
 inline constexpr std::size_t batch_capacity = 64;
@@ -20,7 +20,7 @@ inline constexpr std::size_t text_capacity = 1024;  // with the final NUL
 inline constexpr std::uint64_t manifest_capacity = std::uint64_t{64} << 20U;
 inline constexpr std::int32_t list_capacity = 4096;  // kernels, targets, conventions of a manifest
 
-enum class Operation : std::uint32_t { load = 0, manifest = 1, batch = 2, quit = 3 };  // 4 is reserved: time
+enum class Operation : std::uint32_t { load = 0, manifest = 1, batch = 2, quit = 3 };
 
 // Which function of the plugin the worker is in.
 enum class Stage : std::uint32_t {
@@ -79,6 +79,7 @@ struct CallRecord {
   std::int32_t convention[9] = {};      // the fields of ng_convention in their order
   std::uint32_t workspace_poison = 0;   // the workspace is filled with this word
   std::uint32_t workspace_filling = 0;  // and the memory around it with this one
+  std::int64_t timed_runs = 0;          // `run` is called so many times more, by the clock
   TensorRecord tensor[role_count] = {};
 };
 
@@ -89,6 +90,7 @@ struct CallResult {
   std::uint32_t environment = 0;
   std::int64_t workspace_before = 0;  // bytes before its start that were reached by a write; 0: none
   std::int64_t workspace_behind = 0;  // the same past its end
+  std::int64_t nanoseconds = 0;       // of the timed runs together
   char text[text_capacity] = {};
 };
 

@@ -84,6 +84,8 @@ struct Call {
   Problem problem;          // shape, layouts, fence, eps, convention, …
   Inputs inputs;            // dense; laid out by the runner
   Filling filling = Filling::nan;
+  // After the run proper so many more by the clock, on the same memory: what is updated in place goes on from the last.
+  std::int64_t timed_runs = 0;
 };
 
 enum class Status : std::int32_t {
@@ -116,8 +118,9 @@ struct Finding {
 
 struct Outcome {
   Status status = Status::ok;
-  std::string text;  // the kernel's reason, or the signal
-  Inputs outputs;    // dense, of every role that the problem writes; empty unless status is ok
+  std::string text;        // the kernel's reason, or the signal
+  Inputs outputs;          // dense, of every role that the problem writes; empty unless status is ok
+  double nanoseconds = 0;  // of one timed run, their mean
   std::vector<Finding> findings;
 };
 

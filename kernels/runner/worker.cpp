@@ -322,6 +322,7 @@ struct Worker::Implementation {
     std::copy(convention.begin(), convention.end(), record.convention);
     record.workspace_poison = words.poison;
     record.workspace_filling = words.filling;
+    record.timed_runs = call.timed_runs;
 
     const Role shared = in_place_input(problem.phase);
     const Role over = in_place_output(problem.phase);
@@ -455,6 +456,8 @@ struct Worker::Implementation {
         break;
     }
     if (outcome.status == Status::no_memory) return;
+    if (outcome.status == Status::ok && call.timed_runs > 0)
+      outcome.nanoseconds = static_cast<double>(result.nanoseconds) / static_cast<double>(call.timed_runs);
 
     for (std::size_t i = 0; i < laid.tensors.size(); ++i) {
       const LaidTensor& tensor = laid.tensors[i];

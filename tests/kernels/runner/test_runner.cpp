@@ -648,6 +648,28 @@ TEST(Runner, WorkersCanBeMoved) {
   expect_good(call, run_one(second, call));
 }
 
+// `good` adds 1 to running_mean in each run.
+TEST(Runner, TimedRunsFollowTheRunProper) {
+  Worker worker = make_worker();
+  Problem problem = small_problem();
+  problem.variant = Variant::batch_norm;
+  problem.running = true;
+  Call call = call_of("good", problem);
+  const Outcome once = run_one(worker, call);
+  ASSERT_EQ(once.status, Status::ok) << sentences(once);
+  EXPECT_EQ(once.nanoseconds, 0);
+  call.timed_runs = 9;
+  const Outcome timed = run_one(worker, call);
+  ASSERT_EQ(timed.status, Status::ok) << sentences(timed);
+  EXPECT_TRUE(timed.findings.empty()) << sentences(timed);
+  EXPECT_GT(timed.nanoseconds, 0);
+  EXPECT_LT(timed.nanoseconds, 1e9);
+  ASSERT_EQ(timed.outputs[Role::running_mean].size(), 8U);
+  for (std::size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(timed.outputs[Role::running_mean][i], call.inputs[Role::running_mean][i] + 10);
+  EXPECT_EQ(timed.outputs[Role::y], once.outputs[Role::y]);
+}
+
 TEST(Runner, WrongUseIsAnError) {
   Worker worker = make_worker();
   Call call = call_of("good", small_problem());
