@@ -38,6 +38,17 @@ if(NORMGATE_SANITIZE)
   target_compile_definitions(normgate_options INTERFACE NORMGATE_SANITIZED=1)
 endif()
 
+# libFuzzer's instrumentation of everything, and the fuzzers of tests/fuzz.
+option(NORMGATE_FUZZ "Build the fuzzers (Clang)" OFF)
+if(NORMGATE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "NORMGATE_FUZZ needs Clang: libFuzzer is part of it")
+  endif()
+  target_compile_options(normgate_options INTERFACE -fsanitize=fuzzer-no-link,address -fno-omit-frame-pointer)
+  target_link_options(normgate_options INTERFACE -fsanitize=address)
+  target_compile_definitions(normgate_options INTERFACE NORMGATE_SANITIZED=1)
+endif()
+
 # normgate_plugin(NAME sources…): a kernel plugin in the plugin folder.
 function(normgate_plugin name)
   add_library(${name} MODULE ${ARGN})

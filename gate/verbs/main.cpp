@@ -33,7 +33,8 @@ int main(int argc, char** argv) {
                      std::any_of(verbs_known.begin(), verbs_known.end(),
                                  [&](const CLI::App* verb) { return verb->get_name() == argv[1]; });
   if (!known) {
-    fmt::print(stderr, "normgate: there is no verb '{}'; right is check, list, replay, self-check, prove or doctor\n",
+    fmt::print(stderr,
+               "normgate: there is no verb '{}'; right is check, list, replay, self-check, prove, doctor or bench\n",
                argv[1]);
     return verbs::exit_usage;
   }

@@ -4,7 +4,7 @@
 //   instance_norm  Ulyanov et al. 2016         rms_norm    Zhang & Sennrich 2019
 //
 // A difference between the five is a column of the variant table, so one text serves all. To be included by .cpp files
-// of reference/truth only.
+// of reference/truth and gate/bench only.
 #pragma once
 
 #include <Eigen/Core>

@@ -1,6 +1,6 @@
 // The definition of the five normalizations, backward, for any scalar type T with + - * / sqrt: the derivative of
 // definition-inl.h, and what a kernel computes that takes rounded statistics for the true ones. To be included by .cpp
-// files of reference/truth only.
+// files of reference/truth and gate/bench only.
 //
 // With g = dy gamma, x^ = (x - mean) r, r = 1/D(v), v = sum (x - mean)² / N_v, the outputs x^_i of a group depend on
 // x_j through x_i itself, through the mean (dmean/dx_j = 1/n) and through v (dv/dx_j = 2 (x_j - mean) / N_v: the mean's

@@ -1,5 +1,5 @@
 // What the definition is evaluated on: affine parameters, values of a group, statistics of its own or given, for any
-// scalar type T. To be included by .cpp files of reference/truth only.
+// scalar type T. To be included by .cpp files of reference/truth and gate/bench only.
 #pragma once
 
 #include <limits>

@@ -452,9 +452,10 @@ TEST_F(Command, ListsAndTheDoctorHaveSomethingToSay) {
 TEST_F(Command, ProveSaysThatTheTiersAgree) {
   const Ran ran = normgate("prove --problems 300 --seed 2");
   EXPECT_EQ(ran.exit_code, 0) << ran.text;
-  EXPECT_NE(ran.text.find("\nAGREE: 300 problems, 30 built backwards from a boundary; no disagreement between tiers, no "
-                          "undecided rounding\n"),
-            std::string::npos)
+  EXPECT_NE(
+      ran.text.find("\nAGREE: 300 problems, 30 built backwards from a boundary; no disagreement between tiers, no "
+                    "undecided rounding\n"),
+      std::string::npos)
       << ran.text;
   EXPECT_NE(row(ran.text, "worst tightness (certificate / true error): "), "");
   EXPECT_EQ(normgate("prove --problems 300 --seed 2 --jobs 1").text, ran.text);
@@ -468,6 +469,35 @@ TEST_F(Command, ProveSaysThatTheTiersAgree) {
   for (const std::string arguments :
        {"prove --problems 0", "prove --problem nonsense", "prove --use textbook", "prove --problem x --seed 3",
         "prove --problem 'forward_training layer_norm n=1 g=1 k=2 s=1' --format float64"})
+    EXPECT_EQ(normgate(arguments).exit_code, 2) << arguments;
+}
+
+TEST_F(Command, TheBenchmarkOfTheReferenceNamesItsRows) {
+  const std::filesystem::path file = folder_ / "bench.json";
+  const Ran ran = normgate(
+      "bench reference --quick --variant rms_norm --phase forward_inference --phase backward_training "
+      "--length 64 --json " +
+      file.string());
+  ASSERT_EQ(ran.exit_code, 0) << ran.text;
+  const nlohmann::json rows = read_json(file).at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("phase"), "forward_inference");
+  EXPECT_EQ(rows[1].at("phase"), "backward_training");
+  for (const nlohmann::json& row : rows) {
+    EXPECT_EQ(row.at("variant"), "rms_norm");
+    EXPECT_EQ(row.at("n"), 64);
+    for (const char* key : {"certified_ns", "certified_stored_ns", "cpp_bin_float_50_ns", "mpfr_50_ns", "kernel_ns"})
+      EXPECT_GT(row.at(key).get<double>(), 0) << key;
+    EXPECT_EQ(row.at("kernel"), "simd/rms_norm");
+    EXPECT_NE(ran.text.find("rms_norm"), std::string::npos);
+  }
+}
+
+TEST_F(Command, WrongBenchmarksAreExitCode2) {
+  for (const std::string arguments :
+       {"bench", "bench nothing", "bench reference --variant layernorm", "bench reference --phase forward",
+        "bench reference --length 0", "bench reference --length x", "bench reference --quick 3",
+        "bench reference --kernel simd/layernorm", "bench reference --json /no/such/folder/bench.json"})
     EXPECT_EQ(normgate(arguments).exit_code, 2) << arguments;
 }
 

@@ -27,6 +27,8 @@
 //             |ah| |t| <= u(T + V) and |t'| <= u(T + V + A): roundings
 //             u²((2T + 2V + A) + (4T + 3V + K) + (4T + 3V + K + A) + (6T + 5V + K + 2A)). Together
 //             |dx - (z + low)| <= (30u² + ε/|rh|) T + (35u²|Ph| + ε_P)|dh| + 8u² K + 4u² A + ε_A + δ|P| + 2u ε_P C.
+//  rounding   As in rounding-inl.h, where low may be larger than u|z|: |low| <= u(6T + 5V + K + 2A), and 2u|low| is
+//             12u² T + 10u² V + 2u² K + 4u² A more.
 //
 //  columns    x^ = d r = ph + pl as in elements.cpp, with 14 in place of 1 for d's error:
 //             (22u² + ε/|rh|) M + 5u² K + δ|r| + ε u C with K = C|rh|; |pl| <= u(3M + K). Times dy, Y = |dy|:
@@ -53,6 +55,7 @@
 #include <hwy/highway.h>
 
 #include "reference/truth/tiers/lanes-inl.h"
+#include "reference/truth/tiers/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace normgate::tiers {
@@ -160,53 +163,106 @@ GradientSums Sums(const BackwardGroup& group, bool scaled) {
           {products_total.hi, products_total.lo, of_products * products_modulus}};
 }
 
-template <bool from_output, bool plus_one>
-void Gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* HWY_RESTRICT dx) {
-  static_assert(sizeof(Exact) == 3 * sizeof(double));
-  const Shared<from_output, plus_one> shared(group);
+// dx as high + low, not normalized, with T = |th|, V = |vh| and |dh| for the bounds.
+struct Gradient {
+  Pair value;
+  Eight modulus_of_g;
+  Eight modulus_of_d;
+};
+
+// The factors of a bound T of_g + |dh| of_d + absolute.
+struct GradientBound {
+  Eight of_g;
+  Eight of_d;
+  Eight absolute;
+};
+// `g` u² T, `d` u² |Ph dh|, `k` u² K and `a` u² A, and what the errors of the scalars make.
+HWY_INLINE GradientBound gradient_bound(const BackwardGroup& group, const GradientScalars& scalars, double g, double d,
+                                        double k, double a) {
   const double r = std::fabs(scalars.rstd.hi);
   const double pull = std::fabs(scalars.pull.hi);
   const double low = std::fabs(group.centre.lo);  // u C
-  const bool pulled = !is_zero(scalars.pull);
+  return {all(((scalars.rstd.error == 0 ? 0 : scalars.rstd.error / r) + g * u * u) * slack),
+          all((d * u * u * pull + scalars.pull.error) * slack),
+          all((k * u * pull * low + a * u * u * std::fabs(scalars.offset.hi) + scalars.offset.error +
+               group.centre.error * (pull + scalars.pull.error) + 2 * scalars.pull.error * low) *
+              slack)};
+}
+
+// Calls out(position, count, gradient) for eight elements at a time, the last ones with a smaller count.
+template <bool from_output, bool plus_one, bool pulled, typename Out>
+HWY_INLINE void walk_gradients(const BackwardGroup& group, const GradientScalars& scalars, Out out) {
+  const Shared<from_output, plus_one> shared(group);
   const Eight rh = all(scalars.rstd.hi);
   const Eight rl = all(scalars.rstd.lo);
   const Eight ph = all(scalars.pull.hi);
   const Eight pl = all(scalars.pull.lo);
   const Eight minus_ah = all(-scalars.offset.hi);
   const Eight al = all(scalars.offset.lo);
-  const Eight of_g = all(((scalars.rstd.error == 0 ? 0 : scalars.rstd.error / r) + 30 * u * u) * slack);
-  const Eight of_d = all((35 * u * u * pull + scalars.pull.error) * slack);
-  const Eight absolute = all((8 * u * pull * low + 4 * u * u * std::fabs(scalars.offset.hi) + scalars.offset.error +
-                              group.centre.error * (pull + scalars.pull.error) + 2 * scalars.pull.error * low) *
-                             slack);
-  for (std::int64_t i = 0; i < group.n; i += width) {
-    const std::int64_t count = std::min(width, group.n - i);
+  const auto take_eight = [&](std::int64_t i, std::int64_t count) HWY_ATTR {
     const Pair w = shared.weight(i, count);
     const Pair g = weighted<plus_one>(take(group.dy, i, count), w);
     const Pair t = two_product(g.hi, rh);
     const Eight tl = t.lo + (plus_one ? rl * g.hi + rh * g.lo : rl * g.hi);
-    Eight bound = abs(t.hi) * of_g + absolute;
-    Pair value;
-    if (pulled) {
+    if constexpr (!pulled) {
+      const Pair z = two_sum(t.hi, minus_ah);
+      return Gradient{{z.hi, z.lo + (tl - al)}, abs(t.hi), all(0)};
+    } else {
       const Pair d = shared.template deviation<false>(i, count, w);
       const Pair v = two_product(d.hi, ph);
       const Eight vl = v.lo + (pl * d.hi + ph * d.lo);
       const Pair s = two_sum(t.hi, all(0) - v.hi);
       const Pair z = two_sum(s.hi, minus_ah);
-      value = two_sum(z.hi, (s.lo + z.lo) + ((tl - vl) - al));
-      bound = bound + abs(d.hi) * of_d;
-    } else {
-      const Pair z = two_sum(t.hi, minus_ah);
-      value = two_sum(z.hi, z.lo + (tl - al));
+      return Gradient{{z.hi, (s.lo + z.lo) + ((tl - vl) - al)}, abs(t.hi), abs(d.hi)};
     }
-    if (HWY_LIKELY(count == width)) {
-      store_interleaved(value.hi, value.lo, bound, reinterpret_cast<double*>(dx + i));
-    } else {
-      double last[3 * virtual_lanes];
-      store_interleaved(value.hi, value.lo, bound, last);
-      std::memcpy(static_cast<void*>(dx + i), last, static_cast<std::size_t>(count) * sizeof(Exact));
-    }
-  }
+  };
+  std::int64_t i = 0;
+  for (; i + width <= group.n; i += width) out(i, width, take_eight(i, width));
+  if (i < group.n) out(i, group.n - i, take_eight(i, group.n - i));
+}
+
+template <bool from_output, bool plus_one, bool pulled>
+void StoreSome(const BackwardGroup& group, const GradientScalars& scalars, Exact* HWY_RESTRICT dx) {
+  static_assert(sizeof(Exact) == 3 * sizeof(double));
+  const GradientBound factors = gradient_bound(group, scalars, 30, 35, 8, 4);
+  walk_gradients<from_output, plus_one, pulled>(
+      group, scalars, [&](std::int64_t i, std::int64_t count, const Gradient& gradient) HWY_ATTR {
+        const Pair value = two_sum(gradient.value.hi, gradient.value.lo);
+        Eight bound = gradient.modulus_of_g * factors.of_g + factors.absolute;
+        if constexpr (pulled) bound = bound + gradient.modulus_of_d * factors.of_d;
+        if (HWY_LIKELY(count == width)) {
+          store_interleaved(value.hi, value.lo, bound, reinterpret_cast<double*>(dx + i));
+        } else {
+          double last[3 * virtual_lanes];
+          store_interleaved(value.hi, value.lo, bound, last);
+          std::memcpy(static_cast<void*>(dx + i), last, static_cast<std::size_t>(count) * sizeof(Exact));
+        }
+      });
+}
+
+template <bool from_output, bool plus_one, bool pulled>
+std::int64_t RoundSome(const BackwardGroup& group, const GradientScalars& scalars, float* HWY_RESTRICT dx,
+                       std::int64_t* undecided) {
+  const GradientBound factors = gradient_bound(group, scalars, 42, 45, 10, 8);
+  std::int64_t open = 0;
+  walk_gradients<from_output, plus_one, pulled>(
+      group, scalars, [&](std::int64_t i, std::int64_t count, const Gradient& gradient) HWY_ATTR {
+        Eight bound = gradient.modulus_of_g * factors.of_g + factors.absolute;
+        if constexpr (pulled) bound = bound + gradient.modulus_of_d * factors.of_d;
+        open = round_eight(gradient.value, bound, i, count, dx, undecided, open);
+      });
+  return open;
+}
+
+template <bool from_output, bool plus_one>
+void Store(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx) {
+  if (is_zero(scalars.pull)) return StoreSome<from_output, plus_one, false>(group, scalars, dx);
+  StoreSome<from_output, plus_one, true>(group, scalars, dx);
+}
+template <bool from_output, bool plus_one>
+std::int64_t Round(const BackwardGroup& group, const GradientScalars& scalars, float* dx, std::int64_t* undecided) {
+  if (is_zero(scalars.pull)) return RoundSome<from_output, plus_one, false>(group, scalars, dx, undecided);
+  return RoundSome<from_output, plus_one, true>(group, scalars, dx, undecided);
 }
 
 template <bool from_output, bool plus_one>
@@ -249,10 +305,18 @@ GradientSums SumsOf(const BackwardGroup& group, bool scaled) {
   if (group.from_output) return group.plus_one ? Sums<true, true>(group, scaled) : Sums<true, false>(group, scaled);
   return group.plus_one ? Sums<false, true>(group, scaled) : Sums<false, false>(group, scaled);
 }
-void StoreGradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* HWY_RESTRICT dx) {
+void StoreGradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx) {
   if (group.from_output)
-    return group.plus_one ? Gradients<true, true>(group, scalars, dx) : Gradients<true, false>(group, scalars, dx);
-  return group.plus_one ? Gradients<false, true>(group, scalars, dx) : Gradients<false, false>(group, scalars, dx);
+    return group.plus_one ? Store<true, true>(group, scalars, dx) : Store<true, false>(group, scalars, dx);
+  return group.plus_one ? Store<false, true>(group, scalars, dx) : Store<false, false>(group, scalars, dx);
+}
+std::int64_t RoundGradients(const BackwardGroup& group, const GradientScalars& scalars, float* dx,
+                            std::int64_t* undecided) {
+  if (group.from_output)
+    return group.plus_one ? Round<true, true>(group, scalars, dx, undecided)
+                          : Round<true, false>(group, scalars, dx, undecided);
+  return group.plus_one ? Round<false, true>(group, scalars, dx, undecided)
+                        : Round<false, false>(group, scalars, dx, undecided);
 }
 void AddRow(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
   if (!group.from_output) return Row<false, false>(group, rstd, rows, gamma, beta);
@@ -269,6 +333,7 @@ namespace normgate::tiers {
 
 HWY_EXPORT(SumsOf);
 HWY_EXPORT(StoreGradients);
+HWY_EXPORT(RoundGradients);
 HWY_EXPORT(AddRow);
 
 GradientSums gradient_sums(const BackwardGroup& group, bool scaled) {
@@ -276,6 +341,10 @@ GradientSums gradient_sums(const BackwardGroup& group, bool scaled) {
 }
 void store_gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx) {
   HWY_DYNAMIC_DISPATCH(StoreGradients)(group, scalars, dx);
+}
+std::int64_t round_gradients(const BackwardGroup& group, const GradientScalars& scalars, float* dx,
+                             std::int64_t* undecided) {
+  return HWY_DYNAMIC_DISPATCH(RoundGradients)(group, scalars, dx, undecided);
 }
 void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma,
              ColumnSums* beta) {

@@ -36,6 +36,9 @@ struct GradientScalars {
   Certified pull;
 };
 void store_gradients(const BackwardGroup& group, const GradientScalars& scalars, Exact* dx);
+// Rounded to float32; returns the undecided positions as round_elements() does.
+std::int64_t round_gradients(const BackwardGroup& group, const GradientScalars& scalars, float* dx,
+                             std::int64_t* undecided);
 
 // One sum per element of a row, over rows. The vectors have columns() elements each.
 struct ColumnSums {

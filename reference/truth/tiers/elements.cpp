@@ -13,11 +13,7 @@
 //  y = q + b  qh + b = yh + t exactly, yl = RN(t + low): |t| <= u|yh|, so u²|yh| + u²(5M + K)|wh| more, and
 //             |yl| <= u|yh| + u(5M + K)|wh|.
 //             |y - (yh + yl)| <= (30u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + ε u C)|wh| + u²|yh|.
-//  rounding   a = RN(yh + RN(yl - R)), R = bound + 1.01 u|yh|. The two roundings err by at most u|a| + u|yl - R|,
-//             and |a| <= |yh| + |yl| + R: a is at most yh + yl - bound if 0.01 u|yh| + … covers u(2|yl| + 2R), which
-//             12u²|qh| + 2u² K|wh| more in the bound and 2u²|yh| do. The same above. So y lies between a and c, and
-//             where both round to the same float32 that is RN(y), since rounding is monotonic. Else y is within
-//             about 2u of a midpoint.
+//  rounding   By rounding-inl.h. Its 2u|yl| is 10u²|qh| + 2u² K|wh| more in the bound, and 2u²|yh|.
 //
 // Range. x is a multiple of 2^-149 below 2^128; a centre is a float, a mean, or a float over a weight: its parts
 // are 0 or multiples of 2^-382 below 2^278, and so are d's. The last bits of r are at least 2^-245 (r >= 2^-139
@@ -26,7 +22,6 @@
 // product reaches 2^600. beta is a float.
 #include "reference/truth/tiers/elements.hpp"
 
-#include <bit>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
@@ -34,7 +29,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "reference/truth/tiers/double_double-inl.h"
+#include "reference/truth/tiers/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace normgate::tiers {
@@ -68,8 +63,15 @@ struct Element {
   Eight bound;  // but for 3u² |hi|
 };
 
-template <bool plus_one>
+// `bare`: no centre, and so no absolute error, and no beta. The same numbers with fewer operations.
+template <bool plus_one, bool bare>
 HWY_INLINE Element element(const Terms& g, const Eight& x, const Eight& gamma, const Eight& beta) {
+  if constexpr (bare) {
+    const Pair p = two_product(x, g.rh);
+    const Pair q = two_product(p.hi, gamma);
+    const Eight low = q.lo + (p.lo + x * g.rl) * gamma;
+    return {q.hi, low, abs(q.hi) * g.relative};
+  }
   const Pair d = two_sum(x, g.minus_ch);
   const Eight dl = d.lo + g.minus_cl;
   const Pair p = two_product(d.hi, g.rh);
@@ -82,20 +84,20 @@ HWY_INLINE Element element(const Terms& g, const Eight& x, const Eight& gamma, c
 }
 
 // Calls out(position, count, element) for eight elements at a time, the last ones with a smaller count.
-template <bool plus_one, bool gamma_varies, bool beta_varies, typename Out>
+template <bool plus_one, bool gamma_varies, bool beta_varies, bool bare = false, typename Out>
 HWY_INLINE void walk(const ForwardGroup& group, Out out) {
   const Terms g = terms_of(group);
   std::int64_t i = 0;
   for (; i + width <= group.n; i += width)
     out(i, width,
-        element<plus_one>(g, load(group.x + i), gamma_varies ? load(group.gamma.values + i) : g.gamma,
-                          beta_varies ? load(group.beta.values + i) : g.beta));
+        element<plus_one, bare>(g, load(group.x + i), gamma_varies ? load(group.gamma.values + i) : g.gamma,
+                                beta_varies ? load(group.beta.values + i) : g.beta));
   if (i == group.n) return;
   const std::int64_t rest = group.n - i;
   out(i, rest,
-      element<plus_one>(g, load_first(group.x + i, rest),
-                        gamma_varies ? load_first(group.gamma.values + i, rest) : g.gamma,
-                        beta_varies ? load_first(group.beta.values + i, rest) : g.beta));
+      element<plus_one, bare>(g, load_first(group.x + i, rest),
+                              gamma_varies ? load_first(group.gamma.values + i, rest) : g.gamma,
+                              beta_varies ? load_first(group.beta.values + i, rest) : g.beta));
 }
 
 template <typename Out>
@@ -108,59 +110,18 @@ HWY_INLINE void walk(const ForwardGroup& group, Out out) {
     if (beta) return walk<true, false, true>(group, out);
     return walk<true, false, false>(group, out);
   }
+  if (gamma && !beta && group.beta.value == 0 && is_zero(group.centre) && group.centre.lo == 0)
+    return walk<false, true, false, true>(group, out);
   if (gamma && beta) return walk<false, true, true>(group, out);
   if (gamma) return walk<false, true, false>(group, out);
   if (beta) return walk<false, false, true>(group, out);
   return walk<false, false, false>(group, out);
 }
 
-#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-constexpr bool demotes_by_clamping = true;  // Highway 1.0.3: an infinity would come out as the largest float
-#else
-constexpr bool demotes_by_clamping = false;
-#endif
-
-// RN_float32 of both ends; a bit for each lane in which they differ.
-HWY_INLINE unsigned round(const Element& e, float* HWY_RESTRICT y) {
-  const Eight reach = e.bound + abs(e.hi) * all(0x1.03p-53);
-  const Eight a = e.hi + (e.lo - reach);
-  const Eight c = e.hi + (e.lo + reach);
-  unsigned undecided = 0;
-  for (std::size_t p = 0; p < parts; ++p) {
-    float* out = y + p * vector_lanes;
-    if constexpr (demotes_by_clamping) {
-      HWY_ALIGN double low[vector_lanes];
-      HWY_ALIGN double high[vector_lanes];
-      hn::Store(a.part[p], Doubles(), low);
-      hn::Store(c.part[p], Doubles(), high);
-      for (std::size_t i = 0; i < vector_lanes; ++i) {
-        out[i] = static_cast<float>(low[i]);
-        if (out[i] != static_cast<float>(high[i])) undecided |= 1U << (p * vector_lanes + i);
-      }
-    } else {
-      const auto low = hn::DemoteTo(Floats(), a.part[p]);
-      const auto high = hn::DemoteTo(Floats(), c.part[p]);
-      hn::StoreU(low, Floats(), out);
-      std::uint8_t bits[8] = {};
-      hn::StoreMaskBits(Floats(), hn::Ne(low, high), bits);
-      undecided |= static_cast<unsigned>(bits[0]) << (p * vector_lanes);
-    }
-  }
-  return undecided;
-}
-
 std::int64_t RoundElements(const ForwardGroup& group, float* HWY_RESTRICT y, std::int64_t* undecided) {
   std::int64_t count = 0;
   walk(group, [&](std::int64_t i, std::int64_t elements, const Element& e) HWY_ATTR {
-    unsigned bits = 0;
-    if (HWY_LIKELY(elements == width)) {
-      bits = round(e, y + i);
-    } else {
-      float last[virtual_lanes];
-      bits = round(e, last) & ((1U << elements) - 1);
-      std::memcpy(y + i, last, static_cast<std::size_t>(elements) * sizeof(float));
-    }
-    for (; HWY_UNLIKELY(bits != 0); bits &= bits - 1) undecided[count++] = i + std::countr_zero(bits);
+    count = round_eight({e.hi, e.lo}, e.bound, i, elements, y, undecided, count);
   });
   return count;
 }

@@ -9,18 +9,23 @@
 #include <cmath>
 
 #include "reference/truth/tiers/backward_elements.hpp"
+#include "reference/truth/tiers/environment.hpp"
 #include "reference/truth/tiers/fast.hpp"
 #include "reference/truth/tiers/given.hpp"
 #include "reference/truth/tiers/group_view.hpp"
+#include "reference/truth/tiers/sinks.hpp"
+#include "reference/truth/tiers/special.hpp"
 #include "reference/truth/tiers/sums.hpp"
 
 namespace normgate::tiers {
 namespace {
 
+template <typename Sink>
 class Backward {
  public:
-  Backward(const Problem& problem, const Inputs& inputs, SavedUse use)
-      : problem_(problem),
+  Backward(const Problem& problem, const Inputs& inputs, SavedUse use, Sink& sink)
+      : sink_(sink),
+        problem_(problem),
         inputs_(inputs),
         row_(row_of(problem.variant)),
         view_(problem.shape, row_),
@@ -31,28 +36,30 @@ class Backward {
         textbook_(row_.centred && problem.saved && use == SavedUse::textbook),
         plus_one_(problem.gamma && problem.convention.gamma == GammaOffset::plus_one) {}
 
-  std::optional<Truth> run() {
-    if (element_count(problem_.shape) == 0) return std::nullopt;
+  // Whether the problem is covered.
+  bool run() {
+    if (element_count(problem_.shape) == 0) return false;
     // The textbook's form of a kernel that sees the output only has a mean of x^ in it.
-    if (problem_.from_output && textbook_) return std::nullopt;
-    for (std::size_t r = 0; r < role_count; ++r) {
-      const auto& tensor = inputs_[static_cast<Role>(r)];
-      if (!all_finite(tensor.data(), static_cast<std::int64_t>(tensor.size()))) return std::nullopt;
-    }
+    if (problem_.from_output && textbook_) return false;
     if (problem_.from_output && problem_.gamma)
       for (const float gamma : inputs_[Role::gamma])
-        if (gamma == (plus_one_ ? -1.0F : 0.0F)) return std::nullopt;
+        if (gamma == (plus_one_ ? -1.0F : 0.0F) || std::isinf(gamma)) return false;
+    parameters_finite_ = is_finite(Role::gamma) && is_finite(Role::beta);
     allocate();
     for (std::int64_t q = 0; q < view_.groups().count(); ++q)
-      if (!differentiate(q)) return std::nullopt;
+      if (!differentiate(q)) return false;
     leave_parameters();
-    return std::move(truth_);
+    return true;
   }
 
  private:
+  [[nodiscard]] bool is_finite(Role role) const {
+    return all_finite(inputs_[role].data(), static_cast<std::int64_t>(inputs_[role].size()));
+  }
+
   void allocate() {
-    truth_.groups.resize(static_cast<std::size_t>(view_.groups().count()));
-    truth_.out[Role::dx].resize(static_cast<std::size_t>(element_count(problem_.shape)));
+    sink_.allocate_groups(view_.groups().count());
+    sink_.allocate(Role::dx, element_count(problem_.shape));
     const std::int64_t channels = element_count(restricted(problem_.shape, row_.affine));
     if (channels_ == Channels::each) {
       // Rows of the same channels are added up by columns.
@@ -64,6 +71,8 @@ class Backward {
       if (problem_.gamma) dgamma_.resize(static_cast<std::size_t>(channels));
       if (problem_.beta) dbeta_.resize(static_cast<std::size_t>(channels));
     }
+    special_dgamma_.assign(problem_.gamma ? static_cast<std::size_t>(channels) : 0, 0);
+    special_dbeta_.assign(problem_.beta ? static_cast<std::size_t>(channels) : 0, 0);
   }
 
   // One group; whether it is covered.
@@ -114,11 +123,83 @@ class Backward {
         sums.products = plus(sums.products, times(of_run.products, weight));
       }
     }
-    const auto scalars = scalars_of(used, sums);
+    const bool ordinary =
+        is_ordinary(used) && parameters_finite_ && all_finite(group.source, group.n) && all_finite(group.dy, group.n);
+    // In training what is special reaches all of a group.
+    const auto scalars =
+        ordinary || !training_ ? scalars_of(used, sums) : GradientScalars{exactly(std::nan("")), {}, {}};
     if (!scalars) return false;
     // Only here: the textbook's dmean gives x - m less its mean, which is x less its mean.
     if (textbook_) group.centre = own->mean;
     leave_gradients(q, group, channel, *scalars);
+    return ordinary || leave_special(q, group, channel, used);
+  }
+
+  struct Element {
+    double dy;
+    double g;
+    double normalized;
+    double direction;
+  };
+  // The p-th element of a group, with the signs and zeros that the definition sees. group.centre is that of
+  // `direction`.
+  [[nodiscard]] std::optional<Element> element_of(const BackwardGroup& group, std::int64_t channel,
+                                                  const Statistics& used, std::int64_t p) const {
+    const std::int64_t c = channel + channel_offset(problem_.shape, channels_, p);
+    const double gamma = problem_.gamma ? exactly(inputs_[Role::gamma], c).hi + (plus_one_ ? 1 : 0) : 1;
+    const auto dy = static_cast<double>(group.dy[p]);
+    const auto value = static_cast<double>(group.source[p]);
+    if (problem_.from_output) {
+      const double normalized = (problem_.beta ? value - exactly(inputs_[Role::beta], c).hi : value) / gamma;
+      return Element{dy, problem_.gamma ? dy * gamma : dy, normalized, normalized};
+    }
+    const auto d = difference_with_its_sign(value, used.mean);
+    const auto direction = difference_with_its_sign(value, group.centre);
+    if (!d || !direction) return std::nullopt;
+    const double normalized = *d * used.rstd.hi;
+    // The textbook subtracts the mean of x^; of an infinite one nothing is left.
+    const bool infinite = textbook_ && !std::isfinite(used.mean.hi);
+    return Element{dy, problem_.gamma ? dy * gamma : dy, normalized,
+                   infinite ? normalized - normalized : *direction * used.rstd.hi};
+  }
+
+  // A group that something infinite or NaN enters; whether all of it could be told. What the kernels have summed up for
+  // the parameters holds where all terms were finite; where they were not, those that were not decide alone.
+  bool leave_special(std::int64_t q, const BackwardGroup& group, std::int64_t channel, const Statistics& used) {
+    double sum_of_g = 0;
+    double sum_of_products = 0;
+    for (std::int64_t p = 0; p < group.n; ++p) {
+      const auto element = element_of(group, channel, used, p);
+      if (!element) return false;
+      sum_of_g += element->g;
+      sum_of_products += element->g * element->normalized;
+      const auto c = static_cast<std::size_t>(channel + channel_offset(problem_.shape, channels_, p));
+      const double term = element->dy * element->normalized;
+      if (problem_.gamma && !std::isfinite(term)) special_dgamma_[c] += term;
+      if (problem_.beta && !std::isfinite(element->dy)) special_dbeta_[c] += element->dy;
+    }
+    const double r = used.rstd.hi;
+    double mean_of_g = 0;
+    double pull = 0;
+    if (training_) {
+      const auto n = static_cast<double>(group.n);
+      if (row_.centred) mean_of_g = sum_of_g / n;
+      const auto factor = std::isnan(r) ? exactly(r) : response(used, problem_.eps, problem_.convention.eps);
+      if (!factor) return false;
+      const bool n_minus_1 = row_.centred && problem_.convention.normalizing == NormalizingDivisor::n_minus_1;
+      const bool constant = n_minus_1 && group.n == 1 && problem_.convention.single != SingleCount::nan;
+      pull = factor->hi * (constant ? 0 : sum_of_products / (n_minus_1 ? n - 1 : n));
+      // Infinite statistics times differences of finite numbers: signs that nothing here certifies.
+      if (std::isinf(r) && !std::isnan(pull)) return false;
+    }
+    for (std::int64_t p = 0; p < group.n; ++p) {
+      const auto element = element_of(group, channel, used, p);
+      const bool computed = std::isfinite(element->g) && std::isfinite(r);
+      if (!training_ && computed) continue;  // g r is the kernel's
+      const double dx = training_ ? r * (element->g - mean_of_g) - pull * element->direction : element->g * r;
+      if (std::isfinite(dx)) return false;
+      sink_.leave_special(Role::dx, view_.index(q, p), dx);
+    }
     return true;
   }
 
@@ -175,63 +256,45 @@ class Backward {
 
   void leave_gradients(std::int64_t q, const BackwardGroup& group, std::int64_t channel,
                        const GradientScalars& scalars) {
-    std::vector<Exact>& dx = truth_.out[Role::dx];
-    const bool direct = view_.contiguous();
-    const std::int64_t run = run_;
-    for (std::int64_t first = 0; first < group.n; first += run) {
-      BackwardGroup part = part_of(group, channel + first / run, first, run);
-      if (direct) {
-        store_gradients(part, scalars, dx.data() + view_.first(q) + first);
-        continue;
-      }
-      for (std::int64_t begin = 0; begin < run; begin += block) {
-        BackwardGroup some = part;
-        some.source += begin;
-        some.dy += begin;
-        some.n = std::min(block, run - begin);
-        if (some.gamma.values != nullptr) some.gamma.values += begin;
-        if (some.beta.values != nullptr) some.beta.values += begin;
-        store_gradients(some, scalars, results_.data());
-        view_.scatter(results_.data(), first + begin, some.n, q, dx);
-      }
-    }
+    for (std::int64_t first = 0; first < group.n; first += run_)
+      sink_.leave_gradients(part_of(group, channel + first / run_, first, run_), scalars, view_, q, first);
   }
 
   void leave_statistics(std::int64_t q, const Statistics& statistics) {
-    GroupTruth& group = truth_.groups[static_cast<std::size_t>(q)];
     if (problem_.from_output) {
-      const Exact undefined = exact_of(exactly(std::nan("")));
-      group = {undefined, undefined, undefined};
+      const Certified undefined = exactly(std::nan(""));
+      sink_.leave_group(q, {undefined, {}, undefined, undefined});
     } else {
-      group = {exact_of(statistics.mean), exact_of(statistics.variance), exact_of(statistics.rstd)};
+      sink_.leave_group(q, statistics);
     }
   }
 
   void leave_parameters() {
     const bool accumulates = problem_.convention.gradients == Gradients::accumulate;
-    const auto leave = [&](Role role, std::size_t channels, auto sum_of) {
-      std::vector<Exact>& out = truth_.out[role];
-      out.resize(channels);
-      for (std::size_t c = 0; c < channels; ++c) {
-        Certified sum = sum_of(static_cast<std::int64_t>(c));
-        if (accumulates) sum = plus(sum, exactly(inputs_[role], static_cast<std::int64_t>(c)));
-        out[c] = exact_of(sum);
+    const std::int64_t channels = element_count(restricted(problem_.shape, row_.affine));
+    const auto leave = [&](Role role, const std::vector<double>& special, auto sum_of) {
+      sink_.allocate(role, channels);
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const double decides = special[static_cast<std::size_t>(c)];
+        Certified sum = std::isfinite(decides) ? sum_of(c) : exactly(decides);
+        if (accumulates) sum = extended_plus(sum, exactly(inputs_[role], c));
+        sink_.leave(role, c, sum);
       }
     };
-    const auto channels = static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.affine)));
     const auto columns = [&](std::int64_t c) { return static_cast<std::size_t>(c / view_.size()); };
     if (problem_.gamma)
-      leave(Role::dgamma, channels, [&](std::int64_t c) {
+      leave(Role::dgamma, special_dgamma_, [&](std::int64_t c) {
         if (channels_ != Channels::each) return dgamma_[static_cast<std::size_t>(c)];
         return gamma_column(gamma_columns_[columns(c)], c % view_.size());
       });
     if (problem_.beta)
-      leave(Role::dbeta, channels, [&](std::int64_t c) {
+      leave(Role::dbeta, special_dbeta_, [&](std::int64_t c) {
         if (channels_ != Channels::each) return dbeta_[static_cast<std::size_t>(c)];
         return beta_column(beta_columns_[columns(c)], c % view_.size(), rows_);
       });
   }
 
+  Sink& sink_;
   const Problem& problem_;
   const Inputs& inputs_;
   const VariantRow& row_;
@@ -242,21 +305,32 @@ class Backward {
   bool handed_;    // the statistics are those that the kernel was handed, not those of x
   bool textbook_;  // and the deviation that dvar is multiplied by is that from the mean of x
   bool plus_one_;
+  bool parameters_finite_ = true;
   std::int64_t rows_ = 0;
   std::vector<float> source_;
   std::vector<float> dy_;
-  std::array<Exact, block> results_;  // of one block
   std::vector<ColumnSums> gamma_columns_;
   std::vector<ColumnSums> beta_columns_;
   std::vector<Certified> dgamma_;
   std::vector<Certified> dbeta_;
-  Truth truth_;
+  // By channel: the sum of the terms that are not finite.
+  std::vector<double> special_dgamma_;
+  std::vector<double> special_dbeta_;
 };
 
 }  // namespace
 
 std::optional<Truth> fast_backward(const Problem& problem, const Inputs& inputs, SavedUse use) {
-  return Backward(problem, inputs, use).run();
+  const DefaultEnvironment environment;
+  Truth truth;
+  ExactSink sink(truth);
+  if (!Backward(problem, inputs, use, sink).run()) return std::nullopt;
+  return truth;
+}
+
+bool fast_backward(const Problem& problem, const Inputs& inputs, SavedUse use, FloatSink& sink) {
+  const DefaultEnvironment environment;
+  return Backward(problem, inputs, use, sink).run();
 }
 
 }  // namespace normgate::tiers

@@ -3,18 +3,23 @@
 
 #include "reference/truth/running.hpp"
 #include "reference/truth/tiers/elements.hpp"
+#include "reference/truth/tiers/environment.hpp"
 #include "reference/truth/tiers/fast.hpp"
 #include "reference/truth/tiers/given.hpp"
 #include "reference/truth/tiers/group_view.hpp"
+#include "reference/truth/tiers/sinks.hpp"
+#include "reference/truth/tiers/special.hpp"
 #include "reference/truth/tiers/sums.hpp"
 
 namespace normgate::tiers {
 namespace {
 
+template <typename Sink>
 class Forward {
  public:
-  Forward(const Problem& problem, const Inputs& inputs, Wanted wanted)
-      : problem_(problem),
+  Forward(const Problem& problem, const Inputs& inputs, Wanted wanted, Sink& sink)
+      : sink_(sink),
+        problem_(problem),
         inputs_(inputs),
         wanted_(wanted),
         row_(row_of(problem.variant)),
@@ -22,13 +27,11 @@ class Forward {
         channels_(channels_along(problem.shape, row_)),
         beta_(use_of(problem, Role::beta).read) {}
 
-  std::optional<Truth> run() {
-    if (element_count(problem_.shape) == 0) return std::nullopt;
-    for (std::size_t r = 0; r < role_count; ++r) {
-      const auto& tensor = inputs_[static_cast<Role>(r)];
-      if (!all_finite(tensor.data(), static_cast<std::int64_t>(tensor.size()))) return std::nullopt;
-    }
+  // Whether the problem is covered.
+  bool run() {
+    if (element_count(problem_.shape) == 0) return false;
     allocate();
+    const bool parameters_finite = is_finite(Role::gamma) && is_finite(Role::beta);
     const bool training = is_training(problem_.phase);
     for (std::int64_t q = 0; q < view_.groups().count(); ++q) {
       std::optional<Statistics> statistics;
@@ -39,36 +42,40 @@ class Forward {
       } else {
         statistics = given_statistics(problem_, inputs_, view_.groups(), q);
       }
-      if (!statistics) return std::nullopt;
+      if (!statistics) return false;
       leave_statistics(q, *statistics);
-      if (problem_.running && !take_in(q, *statistics)) return std::nullopt;
-      if (wanted_ == Wanted::everything) leave_elements(q, x, *statistics);
+      if (problem_.running) take_in(q, *statistics);
+      if (wanted_ == Wanted::statistics) continue;
+      leave_elements(q, x, *statistics);
+      if (is_ordinary(*statistics) && parameters_finite && all_finite(x, view_.size())) continue;
+      if (!leave_special_elements(q, x, *statistics)) return false;
     }
-    if (problem_.running && !update_state()) return std::nullopt;
-    return std::move(truth_);
+    return !problem_.running || update_state();
   }
 
  private:
+  [[nodiscard]] bool is_finite(Role role) const {
+    return all_finite(inputs_[role].data(), static_cast<std::int64_t>(inputs_[role].size()));
+  }
+
   void allocate() {
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);
       if (role == Role::y && wanted_ == Wanted::statistics) continue;
       if (use_of(problem_, role).write)
-        truth_.out[role].resize(
-            static_cast<std::size_t>(element_count(restricted(problem_.shape, axes_of(role, row_)))));
+        sink_.allocate(role, element_count(restricted(problem_.shape, axes_of(role, row_))));
     }
-    truth_.groups.resize(static_cast<std::size_t>(view_.groups().count()));
+    sink_.allocate_groups(view_.groups().count());
     if (problem_.running)
       batch_.resize(static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.running))));
   }
 
   void leave_statistics(std::int64_t q, const Statistics& statistics) {
-    const auto at = static_cast<std::size_t>(q);
-    GroupTruth& group = truth_.groups[at];
-    group = {exact_of(statistics.mean), exact_of(statistics.variance), exact_of(statistics.rstd)};
-    if (!truth_.out[Role::mean].empty()) truth_.out[Role::mean][at] = group.mean;
-    if (!truth_.out[Role::stat].empty())
-      truth_.out[Role::stat][at] = problem_.convention.saved == SavedStatistic::rstd ? group.rstd : group.variance;
+    sink_.leave_group(q, statistics);
+    if (!problem_.saved || !is_training(problem_.phase)) return;
+    if (row_.centred) sink_.leave(Role::mean, q, statistics.mean);
+    sink_.leave(Role::stat, q,
+                problem_.convention.saved == SavedStatistic::rstd ? statistics.rstd : statistics.variance);
   }
 
   void leave_elements(std::int64_t q, const float* x, const Statistics& statistics) {
@@ -77,22 +84,35 @@ class Forward {
     group.rstd = statistics.rstd;
     group.plus_one = problem_.gamma && problem_.convention.gamma == GammaOffset::plus_one;
     const std::int64_t channel = first_channel(problem_.shape, row_, view_.groups(), q);
-    const bool direct = view_.contiguous();
-    // Runs are expanded block by block; otherwise a group that stays where it is needs no blocks.
-    const std::int64_t step = direct && channels_ != Channels::runs ? view_.size() : block;
-    std::vector<Exact>& y = truth_.out[Role::y];
+    // Runs are expanded block by block.
+    const std::int64_t step = channels_ == Channels::runs ? block : view_.size();
     for (std::int64_t begin = 0; begin < view_.size(); begin += step) {
       group.x = x + begin;
       group.n = std::min(step, view_.size() - begin);
       if (problem_.gamma) group.gamma = along(inputs_[Role::gamma], channel, begin, group.n, gammas_.data());
       if (beta_) group.beta = along(inputs_[Role::beta], channel, begin, group.n, betas_.data());
-      if (direct) {
-        store_elements(group, y.data() + view_.first(q) + begin);
-      } else {
-        store_elements(group, results_.data());
-        view_.scatter(results_.data(), begin, group.n, q, y);
-      }
+      sink_.leave_elements(group, view_, q, begin);
     }
+  }
+
+  // The elements of a group that something infinite or NaN enters; whether all could be told.
+  bool leave_special_elements(std::int64_t q, const float* x, const Statistics& statistics) {
+    const bool ordinary = is_ordinary(statistics);
+    const std::int64_t first = first_channel(problem_.shape, row_, view_.groups(), q);
+    const double plus = problem_.convention.gamma == GammaOffset::plus_one ? 1 : 0;
+    for (std::int64_t p = 0; p < view_.size(); ++p) {
+      const std::int64_t c = first + channel_offset(problem_.shape, channels_, p);
+      const double gamma = problem_.gamma ? exactly(inputs_[Role::gamma], c).hi + plus : 1;
+      const double beta = beta_ ? exactly(inputs_[Role::beta], c).hi : 0;
+      const auto value = static_cast<double>(x[p]);
+      if (ordinary && std::isfinite(value) && std::isfinite(gamma) && std::isfinite(beta)) continue;
+      const auto d = difference_with_its_sign(value, statistics.mean);
+      if (!d) return false;
+      const double y = gamma * (*d * statistics.rstd.hi) + beta;
+      if (std::isfinite(y)) return false;
+      sink_.leave_special(Role::y, view_.index(q, p), y);
+    }
+    return true;
   }
 
   // A parameter along `count` elements of a group from `begin` on; `channel` is that of the group's first.
@@ -124,20 +144,19 @@ class Forward {
     std::int64_t count = 0;
   };
 
-  bool take_in(std::int64_t q, const Statistics& statistics) {
+  void take_in(std::int64_t q, const Statistics& statistics) {
     Batch& batch =
         batch_[static_cast<std::size_t>(dense_index(problem_.shape, row_.running, view_.groups().origin(q)))];
     const bool n_minus_1 = problem_.convention.stored == StoredDivisor::n_minus_1;
     Certified variance;
     if (n_minus_1 && view_.size() == 1) {
-      if (problem_.convention.single == SingleCount::nan) return false;
+      if (problem_.convention.single == SingleCount::nan) variance = exactly(std::nan(""));
     } else {
-      variance = divided(statistics.sum_of_squares, static_cast<double>(view_.size() - (n_minus_1 ? 1 : 0)));
+      variance = extended_divided(statistics.sum_of_squares, static_cast<double>(view_.size() - (n_minus_1 ? 1 : 0)));
     }
-    batch.mean = plus(batch.mean, statistics.mean);
-    batch.variance = plus(batch.variance, variance);
+    batch.mean = extended_plus(batch.mean, statistics.mean);
+    batch.variance = extended_plus(batch.variance, variance);
     ++batch.count;
-    return true;
   }
 
   bool update_state() {
@@ -173,18 +192,21 @@ class Forward {
       const auto at = static_cast<std::int64_t>(c);
       const auto count = static_cast<double>(batch.count);
       const auto updated = [&](Role role, const Certified& sum) {
-        return plus(times(keep, exactly(inputs_[role], at)), times(take, divided(sum, count)));
+        return extended_plus(extended_times(keep, exactly(inputs_[role], at)),
+                             extended_times(take, extended_divided(sum, count)));
       };
-      truth_.out[Role::running_mean][c] = exact_of(updated(Role::running_mean, batch.mean));
-      truth_.out[Role::running_var][c] =
-          exact_of(keeps ? exactly(inputs_[Role::running_var], at) : updated(Role::running_var, batch.variance));
+      sink_.leave(Role::running_mean, at, updated(Role::running_mean, batch.mean));
+      sink_.leave(Role::running_var, at,
+                  keeps ? exactly(inputs_[Role::running_var], at) : updated(Role::running_var, batch.variance));
     }
-    if (!truth_.out[Role::running_weight].empty())
-      truth_.out[Role::running_weight][0] =
-          exact_of(plus(times(exactly(momentum), exactly(inputs_[Role::running_weight], 0)), exactly(1)));
+    if (use_of(problem_, Role::running_weight).write)
+      sink_.leave(
+          Role::running_weight, 0,
+          extended_plus(extended_times(exactly(momentum), exactly(inputs_[Role::running_weight], 0)), exactly(1)));
     return true;
   }
 
+  Sink& sink_;
   const Problem& problem_;
   const Inputs& inputs_;
   Wanted wanted_;
@@ -196,15 +218,22 @@ class Forward {
   // Of one block.
   std::array<float, block> gammas_;
   std::array<float, block> betas_;
-  std::array<Exact, block> results_;
   std::vector<Batch> batch_;
-  Truth truth_;
 };
 
 }  // namespace
 
 std::optional<Truth> fast_forward(const Problem& problem, const Inputs& inputs, Wanted wanted) {
-  return Forward(problem, inputs, wanted).run();
+  const DefaultEnvironment environment;
+  Truth truth;
+  ExactSink sink(truth);
+  if (!Forward(problem, inputs, wanted, sink).run()) return std::nullopt;
+  return truth;
+}
+
+bool fast_forward(const Problem& problem, const Inputs& inputs, FloatSink& sink) {
+  const DefaultEnvironment environment;
+  return Forward(problem, inputs, Wanted::everything, sink).run();
 }
 
 }  // namespace normgate::tiers

@@ -8,18 +8,16 @@ std::optional<Statistics> given_statistics(const Problem& problem, const Inputs&
   const Convention& convention = problem.convention;
   if (problem.given == Given::running) {
     const std::int64_t c = dense_index(problem.shape, row.running, groups.origin(q));
-    Certified mean;
-    Certified variance;
     const bool accumulated = convention.momentum == MomentumForm::accumulated_weight;
     const double weight = accumulated ? static_cast<double>(inputs[Role::running_weight][0]) : 1;
-    // Nothing accumulated yet counts as statistics of 0.
-    if (weight == 1) {
-      mean = exactly(inputs[Role::running_mean], c);
-      variance = exactly(inputs[Role::running_var], c);
-    } else if (weight != 0) {
-      mean = divided(exactly(inputs[Role::running_mean], c), weight);
-      variance = divided(exactly(inputs[Role::running_var], c), weight);
-    }
+    const auto over_weight = [&](Role role) {
+      const Certified sum = exactly(inputs[role], c);
+      if (weight == 0) return exactly(0);  // nothing accumulated yet counts as statistics of 0
+      if (weight == 1 || !std::isfinite(sum.hi) || !std::isfinite(weight)) return exactly(sum.hi / weight);
+      return divided(sum, weight);
+    };
+    const Certified mean = over_weight(Role::running_mean);
+    const Certified variance = over_weight(Role::running_var);
     return statistics_given(mean, variance, problem.eps, convention.eps);
   }
   Certified mean;

@@ -13,7 +13,9 @@ namespace normgate::tiers {
 // The elements that are worked on at a time where results do not stay where they are computed.
 inline constexpr std::int64_t block = 1024;
 
-inline Exact exact_of(const Certified& a) { return std::isnan(a.hi) ? Exact{a.hi, 0, 0} : Exact{a.hi, a.lo, a.error}; }
+inline Exact exact_of(const Certified& a) {
+  return std::isfinite(a.hi) ? Exact{a.hi, a.lo, a.error} : Exact{a.hi, 0, 0};
+}
 
 inline Certified exactly(const std::vector<float>& values, std::int64_t at) {
   return exactly(static_cast<double>(values[static_cast<std::size_t>(at)]));

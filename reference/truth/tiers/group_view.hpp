@@ -35,6 +35,11 @@ class GroupView {
     return dense_index(shape_, {Axis::n, Axis::g, Axis::k, Axis::s}, groups_.origin(group));
   }
 
+  // The dense index of its i-th element.
+  [[nodiscard]] std::int64_t index(std::int64_t group, std::int64_t i) const {
+    return first(group) + i / extent_[0] * stride_[1] + i % extent_[0] * stride_[0];
+  }
+
   // Group q of a dense tensor; `buffer` holds it where it is not contiguous.
   [[nodiscard]] const float* gather(const std::vector<float>& tensor, std::int64_t group,
                                     std::vector<float>& buffer) const {
@@ -85,6 +90,11 @@ inline Channels channels_along(const Shape& shape, const VariantRow& row) {
   const bool channel_varies = (row.reduced.has(Axis::g) && shape[1] > 1) || (row.reduced.has(Axis::k) && shape[2] > 1);
   if (!channel_varies) return Channels::one;
   return row.reduced.has(Axis::s) && shape[3] > 1 ? Channels::runs : Channels::each;
+}
+
+// How many channels further than a group's first element its p-th is.
+inline std::int64_t channel_offset(const Shape& shape, Channels channels, std::int64_t p) {
+  return channels == Channels::one ? 0 : channels == Channels::each ? p : p / shape[3];
 }
 
 // The channel of a group's first element; the others follow one by one (no row reduces N together with G or K).

@@ -23,8 +23,25 @@ bool is_constant(const float* x, std::int64_t n) {
   return true;
 }
 
-// Of a variance >= 0.
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
 std::optional<Certified> reciprocal_deviation(const Certified& variance, double eps, EpsPlacement placement) {
+  if (std::isnan(variance.hi)) return exactly(not_a_number);
+  if (variance.hi == infinity) return exactly(0);
+  if (variance.hi < 0) {
+    if (variance.lo != 0 || variance.error != 0) return std::nullopt;
+    if (placement == EpsPlacement::outside) return exactly(not_a_number);
+    if (placement == EpsPlacement::floor) return reciprocal_deviation(exactly(0), eps, placement);
+    // v + eps is exact as a pair, and its high part has its sign.
+    if (variance.hi + eps < 0) return exactly(not_a_number);
+    if (variance.hi + eps == 0) return exactly(infinity);
+  }
+  if (eps == 0 && is_zero(variance)) {
+    // The definition distinguishes zeros here.
+    if (std::signbit(variance.hi)) return std::nullopt;
+    return exactly(infinity);
+  }
   Certified d;
   switch (placement) {
     case EpsPlacement::inside:
@@ -48,13 +65,24 @@ std::optional<Certified> reciprocal_deviation(const Certified& variance, double 
   return reciprocal(root(d));
 }
 
+// Of x with a value that is not finite. Where a mean is subtracted an infinite value makes inf - inf.
+Certified special_sum_of_squares(const float* x, std::int64_t n, bool centred) {
+  if (centred) return exactly(not_a_number);
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return exactly(sum);
+}
+
 }  // namespace
 
 std::optional<Statistics> statistics_of(const float* x, std::int64_t n, bool centred, double eps,
                                         const Convention& convention) {
   const double count = static_cast<double>(n);
   Statistics result;
-  if (!centred) {
+  if (!all_finite(x, n)) {
+    if (centred) result.mean = exactly(rough_sum(x, n) / count);
+    result.sum_of_squares = special_sum_of_squares(x, n, centred);
+  } else if (!centred) {
     result.sum_of_squares = sum_of_squares(x, n);
   } else if (is_constant(x, n)) {
     result.mean = exactly(static_cast<double>(x[0]));
@@ -67,12 +95,12 @@ std::optional<Statistics> statistics_of(const float* x, std::int64_t n, bool cen
     if (result.sum_of_squares.hi < 0) result.sum_of_squares = {0, 0, result.sum_of_squares.error};
   }
   const bool n_minus_1 = centred && convention.normalizing == NormalizingDivisor::n_minus_1;
-  if (!n_minus_1) {
-    result.variance = divided(result.sum_of_squares, count);
-  } else if (n > 1) {
-    result.variance = divided(result.sum_of_squares, count - 1);
-  } else if (convention.single == SingleCount::nan) {
-    return std::nullopt;
+  if (n_minus_1 && n == 1) {
+    if (convention.single == SingleCount::nan) result.variance = exactly(not_a_number);
+  } else if (!std::isfinite(result.sum_of_squares.hi)) {
+    result.variance = exactly(result.sum_of_squares.hi);
+  } else {
+    result.variance = divided(result.sum_of_squares, n_minus_1 ? count - 1 : count);
   }
   const auto rstd = reciprocal_deviation(result.variance, eps, convention.eps);
   if (!rstd) return std::nullopt;
@@ -82,14 +110,13 @@ std::optional<Statistics> statistics_of(const float* x, std::int64_t n, bool cen
 
 std::optional<Statistics> statistics_given(const Certified& mean, const Certified& variance, double eps,
                                            EpsPlacement placement) {
-  if (!(variance.hi >= 0)) return std::nullopt;
   const auto rstd = reciprocal_deviation(variance, eps, placement);
   if (!rstd) return std::nullopt;
   return Statistics{mean, {}, variance, *rstd};
 }
 
 Statistics statistics_given_reciprocal(const Certified& mean, float rstd) {
-  return {mean, {}, exactly(std::numeric_limits<double>::quiet_NaN()), exactly(static_cast<double>(rstd))};
+  return {mean, {}, exactly(not_a_number), exactly(static_cast<double>(rstd))};
 }
 
 std::optional<Certified> response(const Statistics& statistics, double eps, EpsPlacement placement) {
@@ -101,7 +128,7 @@ std::optional<Certified> response(const Statistics& statistics, double eps, EpsP
       break;
     case EpsPlacement::outside: {
       if (!reciprocal_alone) {
-        if (is_zero(v)) return exactly(0);
+        if (is_zero(v) || v.hi == infinity) return exactly(0);
         if (!is_certain(v)) return std::nullopt;
         return reciprocal(root(v));
       }
@@ -124,6 +151,7 @@ std::optional<Certified> response(const Statistics& statistics, double eps, EpsP
         above = plus(v, exactly(-eps));
         if (v.error == 0) above.error = 0;
       }
+      if (std::isnan(r.hi) || r.hi == 0) break;
       if (above.error != 0 && !(std::fabs(above.hi) > above.error * 2)) return std::nullopt;
       if (!(above.hi > 0)) return exactly(0);
       break;

@@ -1,5 +1,6 @@
-// The certificates of the fast tier against the definition at 100 digits: the two values differ by no more than the two
-// bounds together, for every output and statistic; and the certificates are of use.
+// The certificates of the fast tier against the definition at 100 digits: the
+// two values differ by no more than the two bounds together, for every output
+// and statistic; and the certificates are of use.
 #include <fmt/format.h>
 
 #include <map>
@@ -20,9 +21,14 @@ class Comparison {
   void compare(const std::string& what, const Exact& fast, const Exact& definition) {
     Seen& seen = seen_[what];
     ++seen.values;
+    if (!definition.finite()) {
+      ++special_;
+      EXPECT_TRUE(same(fast, definition)) << what << ": " << fast.hi << ", not " << definition.hi;
+      return;
+    }
     ASSERT_TRUE(std::isfinite(fast.hi) && std::isfinite(fast.lo) && std::isfinite(fast.bound)) << what;
-    ASSERT_TRUE(definition.finite()) << what;
-    // hi's are neighbours, so that the first difference is exact; long double leaves the second as good as exact.
+    // hi's are neighbours, so that the first difference is exact; long double
+    // leaves the second as good as exact.
     const long double difference = std::fabs((static_cast<long double>(fast.hi) - definition.hi) +
                                              (static_cast<long double>(fast.lo) - definition.lo));
     const auto allowed = static_cast<long double>(fast.bound) + definition.bound;
@@ -48,12 +54,9 @@ class Comparison {
       const GroupTruth& a = fast.groups[q];
       const GroupTruth& b = definition.groups[q];
       SCOPED_TRACE(q);
-      if (!std::isnan(b.mean.hi)) compare("group's mean", a.mean, b.mean);
-      if (!std::isnan(b.variance.hi)) compare("group's variance", a.variance, b.variance);
-      if (!std::isnan(b.rstd.hi)) compare("group's rstd", a.rstd, b.rstd);
-      EXPECT_EQ(std::isnan(a.mean.hi), std::isnan(b.mean.hi));
-      EXPECT_EQ(std::isnan(a.variance.hi), std::isnan(b.variance.hi));
-      EXPECT_EQ(std::isnan(a.rstd.hi), std::isnan(b.rstd.hi));
+      compare("group's mean", a.mean, b.mean);
+      compare("group's variance", a.variance, b.variance);
+      compare("group's rstd", a.rstd, b.rstd);
     }
   }
   // A certificate against the scale of its row.
@@ -65,19 +68,22 @@ class Comparison {
     for (const Exact& value : fast) weigh(what, value, scale);
   }
   [[nodiscard]] const std::map<std::string, Seen>& seen() const { return seen_; }
+  [[nodiscard]] std::size_t special() const { return special_; }  // values that are not finite
   void report(const std::string& title) const {
     fmt::print("{}\n", title);
     for (const auto& [what, seen] : seen_)
       if (seen.values > 0)
-        fmt::print("  {:16} {:8} values, worst tightness (certificate / true error) {:.1f}{}\n", what, seen.values,
-                   seen.share > 0 ? 1 / seen.share : 0.0,
-                   seen.weakest > 0
-                       ? fmt::format(", weakest certificate 2^{:.1f} of the scale", std::log2(seen.weakest))
-                       : "");
+        fmt::print(
+            "  {:16} {:8} values, worst tightness (certificate / true error) "
+            "{:.1f}{}\n",
+            what, seen.values, seen.share > 0 ? 1 / seen.share : 0.0,
+            seen.weakest > 0 ? fmt::format(", weakest certificate 2^{:.1f} of the scale", std::log2(seen.weakest))
+                             : "");
   }
 
  private:
   std::map<std::string, Seen> seen_;
+  std::size_t special_ = 0;
 };
 
 double largest(const std::vector<Exact>& values) {
@@ -117,8 +123,10 @@ void compare_forward(Phase phase, std::uint64_t key, Comparison& comparison) {
     unspoilt_covered += !spoilt && defined;
     comparison.compare(*fast, definition_forward(problem, inputs));
   }
-  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
-             trials, unspoilt_covered, unspoilt);
+  fmt::print(
+      "{}: {} of {} problems covered, {} of {} with a profile's data "
+      "and an eps\n",
+      name_of(phase), covered, trials, unspoilt_covered, unspoilt);
   EXPECT_GT(covered, trials * 3 / 4);
   EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
 }
@@ -168,8 +176,10 @@ void compare_backward(Phase phase, std::uint64_t key, Comparison& comparison) {
     unspoilt_covered += defined;
     comparison.compare(*fast, definition_backward(problem, inputs, use));
   }
-  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
-             trials, unspoilt_covered, unspoilt);
+  fmt::print(
+      "{}: {} of {} problems covered, {} of {} with a profile's data "
+      "and an eps\n",
+      name_of(phase), covered, trials, unspoilt_covered, unspoilt);
   EXPECT_GT(covered, trials * 3 / 4);
   EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
 }
@@ -234,7 +244,8 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
                                                   : fast->groups[groups[at]].rstd.hi;
           comparison.weigh("dx", fast->out[Role::dx][at], rstd * largest_dy);
         }
-        // The mean of Σ|dy| over the channels: what dbeta is a sum of, and dgamma with factors around 1.
+        // The mean of Σ|dy| over the channels: what dbeta is a sum of, and
+        // dgamma with factors around 1.
         const Shape channels = restricted(problem.shape, row_of(problem.variant).affine);
         const double terms = modulus(inputs[Role::dy]) / static_cast<double>(element_count(channels));
         comparison.weigh("dgamma", fast->out[Role::dgamma], terms);
@@ -245,7 +256,8 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
   for (const char* what : {"dx", "dgamma", "dbeta"}) EXPECT_LE(comparison.seen().at(what).weakest, 0x1p-75) << what;
 }
 
-// The ends of float32's range side by side, in every tensor, around the ends of eps.
+// The ends of float32's range side by side, in every tensor, around the ends of
+// eps.
 TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
   Comparison comparison;
   Draw draw(5);
@@ -288,7 +300,52 @@ TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
   EXPECT_GT(covered, trials * 2 / 3);
 }
 
-// A variance that equals eps is a kink of the floor, which sums with an error cannot tell; a given one can be compared.
+// NaN, infinities and zeros anywhere: the definition's extended-real value, and
+// certificates for what is finite.
+TEST(FastTier, SaysWhatTheDefinitionSaysBesideSpecialValues) {
+  for (const Phase phase : judged_phases) {
+    Comparison comparison;
+    Draw draw(6);
+    int covered = 0;
+    int trials = 0;
+    for (; trials < 3000 && !testing::Test::HasFailure(); ++trials) {
+      Problem problem = draw_problem(draw, phase);
+      const bool profile = draw.coin();
+      if (profile) problem.profile = Profile::special;
+      SCOPED_TRACE(print(problem));
+      Inputs inputs = make_inputs(problem);
+      for (std::size_t r = 0; r < role_count && !profile; ++r) {
+        std::vector<float>& tensor = inputs[static_cast<Role>(r)];
+        if (tensor.empty() || draw.below(3) != 0) continue;
+        for (std::uint32_t count = 1 + draw.below(3); count > 0; --count) {
+          const float special[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                                   -std::numeric_limits<float>::infinity(), 0.0F};
+          tensor[draw.below(static_cast<std::uint32_t>(tensor.size()))] = special[draw.below(4)];
+        }
+      }
+      if (is_backward(phase)) {
+        const std::vector<SavedUse> uses = uses_of(problem);
+        const SavedUse use = one_of(draw, uses);
+        SCOPED_TRACE(static_cast<int>(use));
+        const auto fast = tiers::fast_backward(problem, inputs, use);
+        if (!fast) continue;
+        comparison.compare(*fast, definition_backward(problem, inputs, use));
+      } else {
+        const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
+        if (!fast) continue;
+        comparison.compare(*fast, definition_forward(problem, inputs));
+      }
+      ++covered;
+    }
+    fmt::print("{} of {} problems covered, {} values not finite\n", covered, trials, comparison.special());
+    comparison.report(fmt::format("{} beside special values", name_of(phase)));
+    EXPECT_GT(covered, trials * 4 / 5);
+    EXPECT_GT(comparison.special(), 20000U);
+  }
+}
+
+// A variance that equals eps is a kink of the floor, which sums with an error
+// cannot tell; a given one can be compared.
 TEST(FastTier, DoesNotCoverAKinkOfTheFloor) {
   const std::string floor = "convention=keras,eps:floor gamma=0 beta=0";
   for (const auto& [eps, covers] : {std::pair{0.99, true}, {1.0, false}, {1.01, true}}) {
@@ -315,8 +372,10 @@ TEST(FastTier, DoesNotCoverAKinkOfTheFloor) {
 // The certificate of a constant group is 0 in all but 1/D.
 TEST(FastTier, ConstantGroupsAreExact) {
   for (const char* eps : {"inside", "outside", "floor"}) {
-    const Problem problem = problem_of(fmt::format(
-        "forward_training batch_norm n=7 g=1 k=3 s=11 profile=constant kappa=1000 convention=keras,eps:{}", eps));
+    const Problem problem =
+        problem_of(fmt::format("forward_training batch_norm n=7 g=1 k=3 s=11 "
+                               "profile=constant kappa=1000 convention=keras,eps:{}",
+                               eps));
     const Inputs inputs = make_inputs(problem);
     const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
     ASSERT_TRUE(fast.has_value());
@@ -333,7 +392,8 @@ TEST(FastTier, ConstantGroupsAreExact) {
   }
 }
 
-// 2^24 + 3 elements of 3 ± 5, the last of 3: mean 3, and a variance of 25 (n-1) / n.
+// 2^24 + 3 elements of 3 ± 5, the last of 3: mean 3, and a variance of 25 (n-1)
+// / n.
 TEST(FastTier, LongGroupsKeepTheirCertificate) {
   constexpr std::int64_t n = (std::int64_t{1} << 24) + 3;
   Problem problem = problem_of(fmt::format("forward_training layer_norm n=1 g=1 k={} s=1 gamma=0 beta=0 saved=1", n));
@@ -346,7 +406,8 @@ TEST(FastTier, LongGroupsKeepTheirCertificate) {
   EXPECT_EQ(group.mean.hi, 3);
   EXPECT_LE(std::fabs(group.mean.lo), group.mean.bound);
   EXPECT_LE(group.mean.bound, 0x1p-80);
-  // 25 (n-1) / n = 25 - 25/n; its two parts by long division, in units that doubles hold.
+  // 25 (n-1) / n = 25 - 25/n; its two parts by long division, in units that
+  // doubles hold.
   const double high = 25 - 25 / static_cast<double>(n);
   EXPECT_EQ(group.variance.hi, high);
   const long double rest = (25.0L - static_cast<long double>(high)) - 25.0L / n;  // to 2^-64 of 25/n

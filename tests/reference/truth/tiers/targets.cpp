@@ -1,9 +1,14 @@
-// The same bits on every instruction set that is compiled in and that this CPU has: values and certificates.
+// The same bits on every instruction set that is compiled in and that this CPU
+// has: values and certificates.
 #include <fmt/format.h>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
 #include <bit>
+#include <cfenv>
+#if HWY_ARCH_X86_64
+#include <xmmintrin.h>
+#endif
 
 #include "problems.hpp"
 
@@ -32,6 +37,13 @@ void expect_same_bits(const std::vector<Exact>& a, const std::vector<Exact>& b) 
   for (std::size_t i = 0; i < a.size(); ++i)
     ASSERT_TRUE(same_bits(a[i], b[i])) << "at " << i << ": " << a[i].hi << " + " << a[i].lo << " within " << a[i].bound
                                        << ", and " << b[i].hi << " + " << b[i].lo << " within " << b[i].bound;
+}
+
+// Results and operands, where the machine can.
+void flush_subnormals() {
+#if HWY_ARCH_X86_64
+  _mm_setcsr(_mm_getcsr() | 0x8040U);
+#endif
 }
 
 class Targets : public testing::Test {
@@ -118,11 +130,36 @@ TEST_F(Targets, GiveTheSameBitsBackward) {
   }
   for (const char* line : {"backward_training layer_norm n=1 g=1 k=200003 s=1 kappa=1000",
                            "backward_training batch_norm n=3 g=1 k=2 s=70001",
-                           "backward_training group_norm n=1 g=1 k=2 s=70001 saved=1 from_output=1"}) {
+                           "backward_training group_norm n=1 g=1 k=2 s=70001 saved=1 "
+                           "from_output=1"}) {
     const Problem problem = problem_of(line);
     compare_backward(problem, make_inputs(problem), SavedUse::recomputes);
   }
   EXPECT_GT(values_, 1000000U);
+}
+
+// What a kernel in the same process may leave behind changes nothing, and is
+// left as it was.
+TEST_F(Targets, GiveTheSameBitsInAnyEnvironment) {
+  const Problem forward = problem_of("forward_training layer_norm n=3 g=1 k=77 s=1 scale=-60 eps=1e-30");
+  const Problem backward = problem_of("backward_training batch_norm n=3 g=1 k=2 s=7 scale=60 kappa=1000");
+  const Inputs forward_inputs = make_inputs(forward);
+  const Inputs backward_inputs = make_inputs(backward);
+  const auto y = tiers::fast_forward(forward, forward_inputs, Wanted::everything);
+  const auto dx = tiers::fast_backward(backward, backward_inputs, SavedUse::recomputes);
+  ASSERT_TRUE(y.has_value() && dx.has_value());
+  for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
+    ASSERT_EQ(std::fesetround(rounding), 0);
+    flush_subnormals();
+    const auto other_y = tiers::fast_forward(forward, forward_inputs, Wanted::everything);
+    const auto other_dx = tiers::fast_backward(backward, backward_inputs, SavedUse::recomputes);
+    const int left = std::fegetround();
+    std::fesetenv(FE_DFL_ENV);
+    EXPECT_EQ(left, rounding);
+    expect_same_bits(y->out[Role::y], other_y->out[Role::y]);
+    expect_same_bits(dx->out[Role::dx], other_dx->out[Role::dx]);
+    expect_same_bits(dx->out[Role::dgamma], other_dx->out[Role::dgamma]);
+  }
 }
 
 }  // namespace
