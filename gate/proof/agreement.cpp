@@ -12,6 +12,7 @@
 #include "reference/truth/forward.hpp"
 #include "reference/truth/tiers/exact.hpp"
 #include "reference/truth/tiers/fast.hpp"
+#include "reference/truth/tiers/rounded_floats.hpp"
 #include "reference/truth/tiers/scalars.hpp"
 
 namespace normgate::proof {
@@ -63,6 +64,7 @@ class Comparison {
       }
       roundings(role, rounded.out[role], definition.out[role], fast ? &fast->out[role] : nullptr);
     }
+    if (trial_.format == tiers::Format::float32) floats(rounded);
     if (trial_.known) construction(*trial_.known, rounded);
     return std::move(result_);
   }
@@ -88,9 +90,7 @@ class Comparison {
     for (std::size_t q = 0; q < fast.groups.size(); ++q) {
       const GroupTruth& a = fast.groups[q];
       const GroupTruth& b = definition.groups[q];
-      // What a problem does not define (the variance beside a given reciprocal) is NaN in both.
       const auto statistic = [&](const char* name, const Exact& got, const Exact& wanted) {
-        if (std::isnan(got.hi) && std::isnan(wanted.hi)) return;
         enclosure([&] { return fmt::format("{} of group {}", name, q); }, got, wanted);
       };
       statistic("mean", a.mean, b.mean);
@@ -103,11 +103,15 @@ class Comparison {
   template <typename Where>
   void enclosure(Where where, const Exact& fast, const Exact& definition) {
     ++result_.enclosed;
-    const bool numbers = std::isfinite(fast.hi) && std::isfinite(fast.lo) && std::isfinite(fast.bound);
-    if (!numbers || !definition.finite() || fast.bound < 0 || std::fabs(fast.lo) > 0x1p-53 * std::fabs(fast.hi)) {
+    const bool special = !definition.finite();
+    const bool sound = special ? same(fast.hi, definition.hi) && fast.lo == 0 && fast.bound == 0
+                               : fast.finite() && std::isfinite(fast.bound) && fast.bound >= 0 &&
+                                     std::fabs(fast.lo) <= 0x1p-53 * std::fabs(fast.hi);
+    if (!sound) {
       disagree(where(), fmt::format("the fast tier says {}, the definition {}", text(fast), text(definition)));
       return;
     }
+    if (special) return;
     // Four roundings of at most 2^-53 of the difference of the hi's, which is exact if they are near each other and
     // else of the size of the result.
     const tiers::Two hi = tiers::two_sum(fast.hi, -definition.hi);
@@ -115,7 +119,7 @@ class Comparison {
     if (difference * (1 - 0x1p-48) > fast.bound + definition.bound) {
       disagree(where(), fmt::format("the fast tier says {}, the definition {}", text(fast), text(definition)));
     } else if (difference > definition.bound * 16) {
-      // Where 100 digits say less than a tenth about the error it is not the error.
+      // The error is then known to a sixteenth.
       if (const double ratio = fast.bound / difference; ratio < result_.tightness) {
         result_.tightness = ratio;
         result_.tightest = where();
@@ -186,6 +190,27 @@ class Comparison {
   int side(Role role, std::size_t at, double number) {
     ++result_.sides;
     return exact_.compare(role, at, number).sign;
+  }
+
+  // The roundings that are made where values are computed.
+  void floats(const tiers::Rounded& rounded) {
+    tiers::RoundedFloats direct;
+    tiers::correctly_rounded_floats(trial_.problem, inputs_, trial_.use, direct);
+    if (direct.counts != rounded.counts) disagree("counts", "the rounding sink has other counts of tiers");
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const auto role = static_cast<Role>(r);
+      const std::vector<float>& got = direct.out[role];
+      const std::vector<double>& wanted = rounded.out[role];
+      if (got.size() != wanted.size()) {
+        disagree(std::string(normgate::name_of(role)),
+                 fmt::format("the rounding sink has {} values, right is {}", got.size(), wanted.size()));
+        continue;
+      }
+      for (std::size_t at = 0; at < got.size(); ++at)
+        if (!same(static_cast<double>(got[at]), wanted[at]))
+          disagree(place(role, at), fmt::format("the rounding sink says {}, right is {}",
+                                                hexfloat(static_cast<double>(got[at])), hexfloat(wanted[at])));
+    }
   }
 
   void construction(const Known& known, const tiers::Rounded& rounded) {

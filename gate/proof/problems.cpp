@@ -1,6 +1,7 @@
 #include "gate/proof/problems.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace normgate::proof {
 
@@ -85,6 +86,22 @@ SavedUse draw_use(Draw& draw, const Problem& problem) {
   return SavedUse::undeclared;
 }
 
+namespace {
+
+// NaN, infinities and zeros in places where no profile has them.
+void sprinkle(Draw& draw, Inputs& inputs) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (std::size_t r = 0; r < role_count; ++r) {
+    std::vector<float>& tensor = inputs[static_cast<Role>(r)];
+    if (tensor.empty() || draw.below(3) != 0) continue;
+    for (std::uint32_t count = 1 + draw.below(3); count > 0; --count)
+      tensor[draw.below(static_cast<std::uint32_t>(tensor.size()))] = one_of(
+          draw, std::initializer_list<float>{std::numeric_limits<float>::quiet_NaN(), infinity, -infinity, 0.0F});
+  }
+}
+
+}  // namespace
+
 Problem draw_any_problem(Draw& draw) {
   Problem problem = draw_problem(draw, judged_phases[draw.below(4)]);
   if (draw.below(12) == 0) problem.profile = Profile::special;
@@ -99,7 +116,11 @@ Problem draw_any_problem(Draw& draw) {
   }
   Inputs inputs = make_inputs(problem);
   const Inputs before = inputs;
-  (void)spoil_some(draw, inputs);
+  if (draw.below(8) == 0) {
+    sprinkle(draw, inputs);
+  } else {
+    (void)spoil_some(draw, inputs);
+  }
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
     // A line of thousands of values is of no use to anybody.

@@ -18,7 +18,8 @@ bool spoil_some(Draw& draw, Inputs& inputs);
 [[nodiscard]] SavedUse draw_use(Draw& draw, const Problem& problem);
 
 // Any problem that a line says in full, its spoilt tensors included: one in twelve of the profile special, one in
-// sixteen with groups of up to some 700 elements and one in 1024 with some 20000.
+// eight with NaN, infinities and zeros where no profile has them, one in sixteen with groups of up to some 700 elements
+// and one in 1024 with some 20000.
 [[nodiscard]] Problem draw_any_problem(Draw& draw);
 
 }  // namespace normgate::proof
