@@ -76,9 +76,14 @@ TEST(Ties, EveryTierDecides) {
   inputs[Role::x][0] = std::numeric_limits<float>::quiet_NaN();
   const tiers::Rounded rounded = tiers::correctly_rounded(special, inputs, SavedUse::undeclared, Format::float32);
   EXPECT_EQ(rounded.counts.special, 3);
-  EXPECT_EQ(rounded.counts.definition, 3);
   EXPECT_TRUE(std::isnan(rounded.out[Role::y][1]));
   EXPECT_TRUE(std::isfinite(rounded.out[Role::y][4]));
+  // A variance that equals eps, the floor's kink, is for the definition.
+  const Problem kink = problem_with(
+      "backward_training layer_norm n=1 g=1 k=4 s=1 eps=1 gamma=0 beta=0 convention=pytorch,eps:floor", {});
+  Inputs at_kink = make_inputs(kink);
+  at_kink[Role::x] = {2, 0, 0, 2};
+  EXPECT_EQ(tiers::correctly_rounded(kink, at_kink, SavedUse::undeclared, Format::float32).counts.definition, 4);
   EXPECT_GT(counts.fast, 0);
   EXPECT_GT(counts.intervals, 0);
   EXPECT_GT(counts.exact, 30);
