@@ -312,5 +312,16 @@ TEST(SpecialGradients, NoRootIsNan) {
   for (const Exact& dx : undefined.out[Role::dx]) EXPECT_FALSE(dx.finite());
 }
 
+// 0 by convention is at the floor of 0 whatever x is: nothing is left to be compared over the rationals, which have no
+// NaN.
+TEST(SpecialGradients, AFloorOfZeroMeetsANan) {
+  const Problem problem = problem_of(
+      "backward_training layer_norm n=2 g=1 k=1 s=1 eps=0 gamma=0 convention=keras,normalizing:n_minus_1,single:zero,"
+      "eps:floor values=x:[nan,3];dy:[0,0]");
+  const Truth truth = definition_backward(problem, make_inputs(problem), SavedUse::recomputes);
+  for (const Exact& dx : truth.out[Role::dx]) EXPECT_FALSE(dx.finite());
+  for (const Exact& dbeta : truth.out[Role::dbeta]) EXPECT_EQ(dbeta.hi, 0);
+}
+
 }  // namespace
 }  // namespace normgate
