@@ -38,6 +38,7 @@
 //             v errs by u²(1.01 B + (4M + K) Y), l by u²(2.02 B + (4M + K) Y). For R rows that is
 //             u²(3.1 R B + Σ(8M + 2K) Y) more, so that a row adds
 //             (40u² + 3.1 R u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + 2u ε C) Y.
+//             Rounded by rounding-inl.h, |lo| being at most u|hi|. A bound is off by less than 2^-50 R of itself.
 //             dbeta: hi + dy = s + t, l = RN(lo + t): 2.1 u² R Σ|dy|.
 //
 // Range. d's high part is 0 or a multiple of 2^-330: from x as in elements.cpp (a mean over a weight is at least
@@ -266,7 +267,8 @@ std::int64_t Round(const BackwardGroup& group, const GradientScalars& scalars, f
 }
 
 template <bool from_output, bool plus_one>
-void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
+void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, std::int64_t column, ColumnSums* gamma,
+         ColumnSums* beta) {
   const Shared<from_output, plus_one> shared(group);
   const double r = std::fabs(rstd.hi);
   const double low = std::fabs(group.centre.lo);  // u C
@@ -275,6 +277,15 @@ void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, C
   const Eight relative =
       all(((rstd.error == 0 ? 0 : rstd.error / r) + (40 + 3.1 * static_cast<double>(rows)) * u * u) * slack);
   const Eight absolute = all(((10 * u * low + group.centre.error) * (r + rstd.error) + 2 * rstd.error * low) * slack);
+  const auto from_column = [&](ColumnSums* sums, std::vector<double> ColumnSums::*part) {
+    return sums == nullptr ? nullptr : (sums->*part).data() + column;
+  };
+  double* const gamma_hi = from_column(gamma, &ColumnSums::hi);
+  double* const gamma_lo = from_column(gamma, &ColumnSums::lo);
+  double* const gamma_bound = from_column(gamma, &ColumnSums::bound);
+  double* const beta_hi = from_column(beta, &ColumnSums::hi);
+  double* const beta_lo = from_column(beta, &ColumnSums::lo);
+  double* const beta_bound = from_column(beta, &ColumnSums::bound);
   for (std::int64_t i = 0; i < group.n; i += width) {
     const std::int64_t count = std::min(width, group.n - i);
     const Eight dy = take(group.dy, i, count);
@@ -285,20 +296,32 @@ void Row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, C
       const Eight pl = p.lo + (d.hi * rl + d.lo * rh);
       const Pair q = two_product(p.hi, dy);
       const Eight ql = q.lo + pl * dy;
-      const Pair s = two_sum(load(gamma->hi.data() + i), q.hi);
-      const Pair sum = two_sum(s.hi, load(gamma->lo.data() + i) + (s.lo + ql));
-      store(sum.hi, gamma->hi.data() + i);
-      store(sum.lo, gamma->lo.data() + i);
-      store(load(gamma->bound.data() + i) + (abs(q.hi) * relative + abs(dy) * absolute), gamma->bound.data() + i);
+      const Pair s = two_sum(load(gamma_hi + i), q.hi);
+      const Pair sum = two_sum(s.hi, load(gamma_lo + i) + (s.lo + ql));
+      store(sum.hi, gamma_hi + i);
+      store(sum.lo, gamma_lo + i);
+      store(load(gamma_bound + i) + (abs(q.hi) * relative + abs(dy) * absolute), gamma_bound + i);
     }
     if (beta != nullptr) {
-      const Pair s = two_sum(load(beta->hi.data() + i), dy);
-      const Pair sum = two_sum(s.hi, load(beta->lo.data() + i) + s.lo);
-      store(sum.hi, beta->hi.data() + i);
-      store(sum.lo, beta->lo.data() + i);
-      store(load(beta->bound.data() + i) + abs(dy), beta->bound.data() + i);
+      const Pair s = two_sum(load(beta_hi + i), dy);
+      const Pair sum = two_sum(s.hi, load(beta_lo + i) + s.lo);
+      store(sum.hi, beta_hi + i);
+      store(sum.lo, beta_lo + i);
+      store(load(beta_bound + i) + abs(dy), beta_bound + i);
     }
   }
+}
+
+std::int64_t RoundColumns(const ColumnSums& sums, std::int64_t first, std::int64_t n, double factor,
+                          float* HWY_RESTRICT out, std::int64_t* undecided) {
+  const Eight factors = all(factor);
+  std::int64_t open = 0;
+  for (std::int64_t i = 0; i < n; i += width) {
+    const std::int64_t at = first + i;
+    open = round_eight({load(sums.hi.data() + at), load(sums.lo.data() + at)}, load(sums.bound.data() + at) * factors,
+                       i, std::min(width, n - i), out, undecided, open);
+  }
+  return open;
 }
 
 GradientSums SumsOf(const BackwardGroup& group, bool scaled) {
@@ -318,10 +341,11 @@ std::int64_t RoundGradients(const BackwardGroup& group, const GradientScalars& s
   return group.plus_one ? Round<false, true>(group, scalars, dx, undecided)
                         : Round<false, false>(group, scalars, dx, undecided);
 }
-void AddRow(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta) {
-  if (!group.from_output) return Row<false, false>(group, rstd, rows, gamma, beta);
-  return group.plus_one ? Row<true, true>(group, rstd, rows, gamma, beta)
-                        : Row<true, false>(group, rstd, rows, gamma, beta);
+void AddRow(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, std::int64_t column,
+            ColumnSums* gamma, ColumnSums* beta) {
+  if (!group.from_output) return Row<false, false>(group, rstd, rows, column, gamma, beta);
+  return group.plus_one ? Row<true, true>(group, rstd, rows, column, gamma, beta)
+                        : Row<true, false>(group, rstd, rows, column, gamma, beta);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -335,6 +359,7 @@ HWY_EXPORT(SumsOf);
 HWY_EXPORT(StoreGradients);
 HWY_EXPORT(RoundGradients);
 HWY_EXPORT(AddRow);
+HWY_EXPORT(RoundColumns);
 
 GradientSums gradient_sums(const BackwardGroup& group, bool scaled) {
   return HWY_DYNAMIC_DISPATCH(SumsOf)(group, scaled);
@@ -346,9 +371,9 @@ std::int64_t round_gradients(const BackwardGroup& group, const GradientScalars& 
                              std::int64_t* undecided) {
   return HWY_DYNAMIC_DISPATCH(RoundGradients)(group, scalars, dx, undecided);
 }
-void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma,
-             ColumnSums* beta) {
-  HWY_DYNAMIC_DISPATCH(AddRow)(group, rstd, rows, gamma, beta);
+void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, std::int64_t column,
+             ColumnSums* gamma, ColumnSums* beta) {
+  HWY_DYNAMIC_DISPATCH(AddRow)(group, rstd, rows, column, gamma, beta);
 }
 
 // Whole vectors are loaded and stored.
@@ -358,13 +383,14 @@ ColumnSums::ColumnSums(std::int64_t n) {
   lo.assign(size, 0);
   bound.assign(size, 0);
 }
-Certified gamma_column(const ColumnSums& sums, std::int64_t c) {
-  const auto at = static_cast<std::size_t>(c);
-  return {sums.hi[at], sums.lo[at], sums.bound[at] * slack};
+void ColumnSums::reset() {
+  for (std::vector<double>* part : {&hi, &lo, &bound}) std::fill(part->begin(), part->end(), 0.0);
 }
-Certified beta_column(const ColumnSums& sums, std::int64_t c, std::int64_t rows) {
-  const auto at = static_cast<std::size_t>(c);
-  return {sums.hi[at], sums.lo[at], 2.1 * u * u * static_cast<double>(rows) * sums.bound[at] * slack};
+double gamma_bound_factor() { return slack; }
+double beta_bound_factor(std::int64_t rows) { return 2.1 * u * u * static_cast<double>(rows) * slack; }
+std::int64_t round_columns(const ColumnSums& sums, std::int64_t first, std::int64_t count, double factor, float* out,
+                           std::int64_t* undecided) {
+  return HWY_DYNAMIC_DISPATCH(RoundColumns)(sums, first, count, factor, out, undecided);
 }
 
 }  // namespace normgate::tiers

@@ -40,18 +40,28 @@ void store_gradients(const BackwardGroup& group, const GradientScalars& scalars,
 std::int64_t round_gradients(const BackwardGroup& group, const GradientScalars& scalars, float* dx,
                              std::int64_t* undecided);
 
-// One sum per element of a row, over rows. The vectors have columns() elements each.
+// One sum per element of a row, over rows.
 struct ColumnSums {
   explicit ColumnSums(std::int64_t n);
+  void reset();  // to 0
   std::vector<double> hi;
   std::vector<double> lo;
-  std::vector<double> bound;  // for dbeta Σ|dy|, which finish_beta() makes a bound
+  std::vector<double> bound;  // for dbeta Σ|dy|; times a factor it is one
 };
-// Adds dy·d·rstd of a row to `gamma` and dy to `beta` (either may be absent). `rows` is how many will be added in
-// all.
-void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, ColumnSums* gamma, ColumnSums* beta);
-// Column c, with its bound.
-[[nodiscard]] Certified gamma_column(const ColumnSums& sums, std::int64_t c);
-[[nodiscard]] Certified beta_column(const ColumnSums& sums, std::int64_t c, std::int64_t rows);
+// Adds dy·d·rstd of a row, or of a part of it whose first element is in `column`, a multiple of 8, to `gamma` and dy to
+// `beta` (either may be absent). `rows` is how many will be added in all.
+void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, std::int64_t column,
+             ColumnSums* gamma, ColumnSums* beta);
+// What the bounds of the columns are to be multiplied by.
+[[nodiscard]] double gamma_bound_factor();
+[[nodiscard]] double beta_bound_factor(std::int64_t rows);
+[[nodiscard]] inline Certified column(const ColumnSums& sums, std::int64_t c, double factor) {
+  const auto at = static_cast<std::size_t>(c);
+  return {sums.hi[at], sums.lo[at], sums.bound[at] * factor};
+}
+// `count` columns from `first` on, a multiple of 8, rounded to float32; returns the undecided positions as
+// round_elements() does.
+std::int64_t round_columns(const ColumnSums& sums, std::int64_t first, std::int64_t count, double factor, float* out,
+                           std::int64_t* undecided);
 
 }  // namespace normgate::tiers

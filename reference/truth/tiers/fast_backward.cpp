@@ -20,6 +20,8 @@
 namespace normgate::tiers {
 namespace {
 
+constexpr std::int64_t columns_at_once = 512;
+
 template <typename Sink>
 class Backward {
  public:
@@ -48,6 +50,7 @@ class Backward {
     allocate();
     for (std::int64_t q = 0; q < view_.groups().count(); ++q)
       if (!differentiate(q)) return false;
+    if (!leave_rows()) return false;
     leave_parameters();
     return true;
   }
@@ -61,18 +64,28 @@ class Backward {
     sink_.allocate_groups(view_.groups().count());
     sink_.allocate(Role::dx, element_count(problem_.shape));
     const std::int64_t channels = element_count(restricted(problem_.shape, row_.affine));
+    if (problem_.gamma) sink_.allocate(Role::dgamma, channels);
+    if (problem_.beta) sink_.allocate(Role::dbeta, channels);
     if (channels_ == Channels::each) {
       // Rows of the same channels are added up by columns.
       const std::int64_t sets = channels / view_.size();
       rows_ = view_.groups().count() / sets;
-      if (problem_.gamma) gamma_columns_.assign(static_cast<std::size_t>(sets), ColumnSums(view_.size()));
-      if (problem_.beta) beta_columns_.assign(static_cast<std::size_t>(sets), ColumnSums(view_.size()));
+      // Several rows at a time save most of the way to and from the sums of the columns; all of them, the sums.
+      if (sets == 1 && view_.contiguous()) {
+        rows_at_once_ = std::clamp<std::int64_t>((1 << 17) / view_.size(), 4, 16);
+        all_rows_at_once_ = rows_ <= rows_at_once_;
+      }
+      const std::int64_t columns = all_rows_at_once_ ? columns_at_once : view_.size();
+      const auto make = [&](std::vector<ColumnSums>& sums) {
+        sums.reserve(static_cast<std::size_t>(sets));
+        for (std::int64_t set = 0; set < sets; ++set) sums.emplace_back(columns);
+      };
+      if (problem_.gamma) make(gamma_columns_);
+      if (problem_.beta) make(beta_columns_);
     } else {
       if (problem_.gamma) dgamma_.resize(static_cast<std::size_t>(channels));
       if (problem_.beta) dbeta_.resize(static_cast<std::size_t>(channels));
     }
-    special_dgamma_.assign(problem_.gamma ? static_cast<std::size_t>(channels) : 0, 0);
-    special_dbeta_.assign(problem_.beta ? static_cast<std::size_t>(channels) : 0, 0);
   }
 
   // One group; whether it is covered.
@@ -103,12 +116,8 @@ class Backward {
     const std::int64_t channel = first_channel(problem_.shape, row_, view_.groups(), q);
     GradientSums sums;
     if (channels_ == Channels::each) {
-      const BackwardGroup part = part_of(group, channel, 0, group.n);
-      if (training_) sums = around_mean(gradient_sums(part, problem_.gamma), group.centre);
-      const auto set = static_cast<std::size_t>(channel / group.n);
-      if (problem_.gamma || problem_.beta)
-        add_row(part, to_normalized, rows_, problem_.gamma ? &gamma_columns_[set] : nullptr,
-                problem_.beta ? &beta_columns_[set] : nullptr);
+      group = part_of(group, channel, 0, group.n);
+      if (training_) sums = around_mean(gradient_sums(group, problem_.gamma), group.centre);
     } else if (training_ || problem_.gamma || problem_.beta) {
       const std::int64_t run = run_;
       for (std::int64_t c = 0; c < group.n / run; ++c) {
@@ -129,10 +138,53 @@ class Backward {
     const auto scalars =
         ordinary || !training_ ? scalars_of(used, sums) : GradientScalars{exactly(std::nan("")), {}, {}};
     if (!scalars) return false;
-    // Only here: the textbook's dmean gives x - m less its mean, which is x less its mean.
-    if (textbook_) group.centre = own->mean;
-    leave_gradients(q, group, channel, *scalars);
-    return ordinary || leave_special(q, group, channel, used);
+    // Of dx only: the textbook's dmean gives x - m less its mean, which is x less its mean.
+    const Certified centre = textbook_ ? own->mean : group.centre;
+    waiting_.push_back({q, channel, group, to_normalized, centre, *scalars, used, ordinary});
+    return static_cast<std::int64_t>(waiting_.size()) < rows_at_once_ || leave_rows();
+  }
+
+  // A group that lacks its gradients only, and what it adds to columns.
+  struct Row {
+    std::int64_t q = 0;
+    std::int64_t channel = 0;
+    BackwardGroup group;
+    Certified to_normalized;
+    Certified centre;  // of dx
+    GradientScalars scalars;
+    Statistics used;
+    bool ordinary = true;
+  };
+  // Whether all of the waiting groups are covered.
+  bool leave_rows() {
+    if (waiting_.empty()) return true;
+    const std::int64_t step = rows_at_once_ > 1 ? columns_at_once : view_.size();
+    for (std::int64_t begin = 0; begin < view_.size(); begin += step) {
+      const std::int64_t count = std::min(step, view_.size() - begin);
+      for (const Row& row : waiting_) {
+        if (channels_ != Channels::each) {
+          leave_gradients(row);
+          continue;
+        }
+        BackwardGroup part = tiers::part_of(row.group, begin, count);
+        const auto set = static_cast<std::size_t>(row.channel / view_.size());
+        if (problem_.gamma || problem_.beta)
+          add_row(part, row.to_normalized, rows_, all_rows_at_once_ ? 0 : begin,
+                  problem_.gamma ? &gamma_columns_[set] : nullptr, problem_.beta ? &beta_columns_[set] : nullptr);
+        part.centre = row.centre;
+        sink_.leave_gradients(part, row.scalars, view_, row.q, begin);
+      }
+      if (!all_rows_at_once_) continue;
+      leave_columns(0, begin, count);
+      for (ColumnSums& sums : gamma_columns_) sums.reset();
+      for (ColumnSums& sums : beta_columns_) sums.reset();
+    }
+    for (Row& row : waiting_) {
+      row.group.centre = row.centre;
+      if (!row.ordinary && !leave_special(row.q, row.group, row.channel, row.used)) return false;
+    }
+    waiting_.clear();
+    return true;
   }
 
   struct Element {
@@ -166,6 +218,9 @@ class Backward {
   // A group that something infinite or NaN enters; whether all of it could be told. What the kernels have summed up for
   // the parameters holds where all terms were finite; where they were not, those that were not decide alone.
   bool leave_special(std::int64_t q, const BackwardGroup& group, std::int64_t channel, const Statistics& used) {
+    const auto channels = static_cast<std::size_t>(element_count(restricted(problem_.shape, row_.affine)));
+    special_dgamma_.resize(problem_.gamma ? channels : 0);
+    special_dbeta_.resize(problem_.beta ? channels : 0);
     double sum_of_g = 0;
     double sum_of_products = 0;
     for (std::int64_t p = 0; p < group.n; ++p) {
@@ -254,10 +309,11 @@ class Backward {
     return scalars;
   }
 
-  void leave_gradients(std::int64_t q, const BackwardGroup& group, std::int64_t channel,
-                       const GradientScalars& scalars) {
+  void leave_gradients(const Row& row) {
+    BackwardGroup group = row.group;
+    group.centre = row.centre;
     for (std::int64_t first = 0; first < group.n; first += run_)
-      sink_.leave_gradients(part_of(group, channel + first / run_, first, run_), scalars, view_, q, first);
+      sink_.leave_gradients(part_of(group, row.channel + first / run_, first, run_), row.scalars, view_, row.q, first);
   }
 
   void leave_statistics(std::int64_t q, const Statistics& statistics) {
@@ -269,29 +325,38 @@ class Backward {
     }
   }
 
+  // `count` columns from `first` on, of a set of channels or of a block of the only one.
+  void leave_columns(std::size_t set, std::int64_t first, std::int64_t count) {
+    const auto leave = [&](Role role, const ColumnSums& sums, double factor) {
+      const std::int64_t at = static_cast<std::int64_t>(set) * view_.size() + first;
+      const std::int64_t from = all_rows_at_once_ ? 0 : first;
+      if (problem_.convention.gradients != Gradients::accumulate)
+        return sink_.leave_columns(role, at, sums, from, count, factor);
+      for (std::int64_t i = 0; i < count; ++i)
+        sink_.leave(role, at + i, extended_plus(column(sums, from + i, factor), exactly(inputs_[role], at + i)));
+    };
+    if (problem_.gamma) leave(Role::dgamma, gamma_columns_[set], gamma_bound_factor());
+    if (problem_.beta) leave(Role::dbeta, beta_columns_[set], beta_bound_factor(rows_));
+  }
+
   void leave_parameters() {
     const bool accumulates = problem_.convention.gradients == Gradients::accumulate;
-    const std::int64_t channels = element_count(restricted(problem_.shape, row_.affine));
-    const auto leave = [&](Role role, const std::vector<double>& special, auto sum_of) {
-      sink_.allocate(role, channels);
-      for (std::int64_t c = 0; c < channels; ++c) {
-        const double decides = special[static_cast<std::size_t>(c)];
-        Certified sum = std::isfinite(decides) ? sum_of(c) : exactly(decides);
-        if (accumulates) sum = extended_plus(sum, exactly(inputs_[role], c));
-        sink_.leave(role, c, sum);
+    const auto leave = [&](Role role, const std::vector<Certified>& sums, const std::vector<double>& special) {
+      for (std::int64_t c = 0; c < static_cast<std::int64_t>(sums.size()); ++c) {
+        const Certified& sum = sums[static_cast<std::size_t>(c)];
+        sink_.leave(role, c, accumulates ? extended_plus(sum, exactly(inputs_[role], c)) : sum);
+      }
+      for (std::size_t c = 0; c < special.size(); ++c) {
+        if (std::isfinite(special[c])) continue;
+        const double old = accumulates ? static_cast<double>(inputs_[role][c]) : 0;
+        sink_.leave_special(role, static_cast<std::int64_t>(c), special[c] + old);
       }
     };
-    const auto columns = [&](std::int64_t c) { return static_cast<std::size_t>(c / view_.size()); };
-    if (problem_.gamma)
-      leave(Role::dgamma, special_dgamma_, [&](std::int64_t c) {
-        if (channels_ != Channels::each) return dgamma_[static_cast<std::size_t>(c)];
-        return gamma_column(gamma_columns_[columns(c)], c % view_.size());
-      });
-    if (problem_.beta)
-      leave(Role::dbeta, special_dbeta_, [&](std::int64_t c) {
-        if (channels_ != Channels::each) return dbeta_[static_cast<std::size_t>(c)];
-        return beta_column(beta_columns_[columns(c)], c % view_.size(), rows_);
-      });
+    if (channels_ == Channels::each && !all_rows_at_once_)
+      for (std::size_t set = 0; set < std::max(gamma_columns_.size(), beta_columns_.size()); ++set)
+        leave_columns(set, 0, view_.size());
+    leave(Role::dgamma, dgamma_, special_dgamma_);
+    leave(Role::dbeta, dbeta_, special_dbeta_);
   }
 
   Sink& sink_;
@@ -307,6 +372,9 @@ class Backward {
   bool plus_one_;
   bool parameters_finite_ = true;
   std::int64_t rows_ = 0;
+  std::int64_t rows_at_once_ = 1;
+  bool all_rows_at_once_ = false;
+  std::vector<Row> waiting_;
   std::vector<float> source_;
   std::vector<float> dy_;
   std::vector<ColumnSums> gamma_columns_;

@@ -14,6 +14,8 @@
 namespace normgate::tiers {
 namespace {
 
+constexpr std::int64_t long_run = 64;
+
 template <typename Sink>
 class Forward {
  public:
@@ -84,13 +86,18 @@ class Forward {
     group.rstd = statistics.rstd;
     group.plus_one = problem_.gamma && problem_.convention.gamma == GammaOffset::plus_one;
     const std::int64_t channel = first_channel(problem_.shape, row_, view_.groups(), q);
-    // Runs are expanded block by block.
-    const std::int64_t step = channels_ == Channels::runs ? block : view_.size();
+    // Runs of one channel are taken one by one where they are long, and expanded block by block where they are short.
+    const bool long_runs = channels_ == Channels::runs && problem_.shape[3] >= long_run;
+    const std::int64_t step = long_runs ? problem_.shape[3] : channels_ == Channels::runs ? block : view_.size();
     for (std::int64_t begin = 0; begin < view_.size(); begin += step) {
       group.x = x + begin;
       group.n = std::min(step, view_.size() - begin);
-      if (problem_.gamma) group.gamma = along(inputs_[Role::gamma], channel, begin, group.n, gammas_.data());
-      if (beta_) group.beta = along(inputs_[Role::beta], channel, begin, group.n, betas_.data());
+      const auto parameter = [&](Role role, float* expanded) {
+        if (long_runs) return Along{nullptr, inputs_[role][static_cast<std::size_t>(channel + begin / step)]};
+        return along(inputs_[role], channel, begin, group.n, expanded);
+      };
+      if (problem_.gamma) group.gamma = parameter(Role::gamma, gammas_.data());
+      if (beta_) group.beta = parameter(Role::beta, betas_.data());
       sink_.leave_elements(group, view_, q, begin);
     }
   }

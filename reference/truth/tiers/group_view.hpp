@@ -67,7 +67,12 @@ class GroupView {
       const std::int64_t inner = begin % extent_[0];
       const std::int64_t run = std::min(count, extent_[0] - inner);
       Value* place = to + begin / extent_[0] * stride_[1] + inner * stride_[0];
-      for (std::int64_t i = 0; i < run; ++i) place[i * stride_[0]] = *values++;
+      if (stride_[0] == 1) {
+        std::copy_n(values, run, place);
+      } else {
+        for (std::int64_t i = 0; i < run; ++i) place[i * stride_[0]] = values[i];
+      }
+      values += run;
       begin += run;
       count -= run;
     }

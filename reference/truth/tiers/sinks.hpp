@@ -57,6 +57,11 @@ class ExactSink {
       store_elements(part_of(group, from, count), out);
     });
   }
+  // `count` sums from the column `first` on, a multiple of 8, as the role's elements from `at` on.
+  void leave_columns(Role role, std::int64_t at, const ColumnSums& sums, std::int64_t first, std::int64_t count,
+                     double factor) {
+    for (std::int64_t i = 0; i < count; ++i) leave(role, at + i, column(sums, first + i, factor));
+  }
   // The same of dx.
   void leave_gradients(const BackwardGroup& group, const GradientScalars& scalars, const GroupView& view,
                        std::int64_t q, std::int64_t begin) {
@@ -131,6 +136,19 @@ class FloatSink {
           return round_gradients(part_of(group, from, count), scalars, out, positions_.data());
         },
         [&](std::int64_t i, Exact* out) { store_gradients(part_of(group, i, 1), scalars, out); });
+  }
+  void leave_columns(Role role, std::int64_t at, const ColumnSums& sums, std::int64_t first, std::int64_t count,
+                     double factor) {
+    for (std::int64_t from = 0; from < count; from += block) {
+      const std::int64_t some = std::min(block, count - from);
+      const std::int64_t open =
+          round_columns(sums, first + from, some, factor, out_[role].data() + at + from, positions_.data());
+      for (std::int64_t k = 0; k < open; ++k) {
+        const std::int64_t i = from + positions_[static_cast<std::size_t>(k)];
+        decide_precisely(role, at + i, exact_of(column(sums, first + i, factor)));
+      }
+    }
+    decided_ += count;
   }
 
  private:

@@ -225,7 +225,8 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
   for (const char* variant :
        {"batch_norm n=300 g=1 k=2 s=3", "layer_norm n=3 g=1 k=1000 s=1", "group_norm n=2 g=2 k=12 s=60",
         "instance_norm n=2 g=1 k=2 s=800", "rms_norm n=2 g=1 k=4000 s=1", "layer_norm n=1 g=1 k=70000 s=1",
-        "layer_norm n=5000 g=1 k=4 s=1", "group_norm n=40 g=2 k=20 s=1", "layer_norm n=2 g=3 k=5 s=40"})
+        "layer_norm n=5000 g=1 k=4 s=1", "group_norm n=40 g=2 k=20 s=1", "layer_norm n=2 g=3 k=5 s=40",
+        "layer_norm n=37 g=1 k=600 s=1"})
     for (const char* data :
          {"", "kappa=1000", "kappa=1e6 saved=1", "profile=outlier_channels", "profile=drift saved=1",
           "saved=1 from_output=1", "cotangent=mixed", "cotangent=ones", "profile=near_constant kappa=100 saved=1",

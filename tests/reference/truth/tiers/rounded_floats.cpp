@@ -49,12 +49,13 @@ TEST(RoundedFloats, AreTheCorrectRoundingsOfRandomProblems) {
   }
 }
 
-// Groups of several blocks and a part, contiguous and not, in every row.
+// Groups of several blocks and a part, contiguous and not, and more rows than are taken at once, in every row.
 TEST(RoundedFloats, AreTheCorrectRoundingsOfGroupsOfSeveralBlocks) {
   RoundedFloats floats;
   for (const VariantRow& row : variant_table())
     for (const Phase phase : judged_phases)
-      for (const Shape& shape : {Shape{2, 1, 2061, 1}, Shape{2, 1, 3, 1031}, Shape{1030, 2, 1, 3}}) {
+      for (const Shape& shape :
+           {Shape{2, 1, 2061, 1}, Shape{2, 1, 3, 1031}, Shape{1030, 2, 1, 3}, Shape{37, 1, 600, 1}}) {
         Problem problem;
         problem.phase = phase;
         problem.variant = row.variant;
