@@ -96,7 +96,8 @@ tiers::RoundedFloats examine(const Problem& problem, const Inputs& inputs, doubl
   // 24 for the certificates of columns, what was read late, and the allocator's rounding.
   EXPECT_LE(extra, outputs + buffers * group + 24);
   EXPECT_EQ(rounded.counts.definition + rounded.counts.special, 0);
-  EXPECT_GT(rounded.counts.fast, element_count(problem.shape));
+  // Random values are never near a boundary, but for the certificate.
+  EXPECT_GE(rounded.counts.fast, element_count(problem.shape) - 100);
 
   constexpr double infinity = std::numeric_limits<double>::infinity();
   tiers::ExactValues exact(problem, inputs, SavedUse::recomputes);
