@@ -38,10 +38,11 @@ std::optional<bench::TimedKernel> kernel_of(const Gate& gate, const RunOptions& 
   return std::nullopt;
 }
 
-// "100 %", "99.9998 %": never rounded up to all or down to none.
+// "100 %", "99.9992 %", "0.00076 %": never rounded up to all.
 std::string share(std::int64_t part, std::int64_t whole) {
   if (part == 0 || part == whole) return part == 0 ? "0" : "100 %";
-  return fmt::format("{:.4g} %", std::min(100.0 * static_cast<double>(part) / static_cast<double>(whole), 99.9999));
+  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  return percent > 1 ? fmt::format("{:.4f} %", std::min(percent, 99.9999)) : fmt::format("{:.2g} %", percent);
 }
 
 void print_header() {
