@@ -33,7 +33,7 @@ const std::vector<Rule>& table() {
       {"reports", {"reference/problem"}},
       {"gate/engine", {"kernels/runner", "properties", "reference", "reports/record.hpp"}},
       {"gate/proof", {"reference"}},
-      {"gate/verbs", {"kernels", "properties", "reference", "reports", "gate/engine", "gate/proof"}},
+      {"gate/verbs", {"kernels", "properties", "reference", "reports", "gate/bench", "gate/engine", "gate/proof"}},
       {"gate/bench", {"kernels", "properties", "reference", "reports", "gate/engine"}},
       {"tests", {"kernels", "properties", "reference", "reports", "gate", "tests"}},
   };
