@@ -104,8 +104,10 @@ Problem inside_claim(Problem problem, const Subject& subject) {
     if (subject.convention.momentum == MomentumForm::accumulated_weight && !supports(subject, Role::running_weight))
       problem.running = false;
   } else {
-    const bool running = !subject.row.running.empty() && supports(subject, Role::running_var);
-    const bool saved = supports(subject, Role::stat);
+    const bool centred = subject.row.centred;
+    const bool running = !subject.row.running.empty() && supports(subject, Role::running_var) &&
+                         (!centred || supports(subject, Role::running_mean));
+    const bool saved = supports(subject, Role::stat) && (!centred || supports(subject, Role::mean));
     problem.saved = problem.running = false;
     if (problem.given == Given::none) problem.given = Given::running;
     if (!running) problem.given = Given::saved;
