@@ -710,7 +710,7 @@ std::vector<float> make_cotangent(const Setting& setting, const std::vector<floa
       const auto index = static_cast<std::uint64_t>(i);
       const double xi = x.empty() ? 0.0 : static_cast<double>(x[static_cast<std::size_t>(i)]);
       double hat = normalized ? (xi - spread.mean) * spread.rstd : 0;
-      if (!std::isfinite(hat)) hat = 1;
+      if (!(std::fabs(hat) <= 0x1p100)) hat = 1;  // NaN too: explicit values may be anything
       double value = 1;
       switch (problem.cotangent) {
         case Cotangent::ones:
