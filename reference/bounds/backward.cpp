@@ -86,6 +86,7 @@ struct Element {
   double raw = 0;           // |d| + δ, folded: |x| + |c| + δ
   double g_absolute = 0;    // underflow of g, and what reading dy or γ as 0 costs
   double hat_absolute = 0;  // the same of x̂
+  double divided = 1;       // from an output: what a division by γ makes of what was lost before it
   bool exact_g = false;     // 1+w and g are float32
   bool finite = true;       // dy, γ and whatever x̂ depends on besides the statistics
 };
@@ -207,7 +208,9 @@ class Backward : private StatisticsBounds {
     frame.r_error = s.rstd_error;
     frame.shift = s.shift;
     frame.delta = s.mean_error;
-    frame.r_known = std::isfinite(frame.r) && std::isfinite(s.rstd.high) && std::isfinite(s.rstd_error);
+    // A variance above 2^127 may overflow when eps is added.
+    frame.r_known = std::isfinite(frame.r) && std::isfinite(s.rstd.high) && std::isfinite(s.rstd_error) &&
+                    !(group.variance > 0x1p127);
     if (!frame.r_known) {
       frame.judged = false;
       return frame;
@@ -338,6 +341,7 @@ class Backward : private StatisticsBounds {
         const auto y = static_cast<double>(inputs_[Role::y][element.index]);
         const double beta = beta_in_use(problem_, inputs_, row_, at);
         element.d = element.hat = (y - beta) / element.gamma;
+        element.divided = problem_.gamma ? at_least_one(1 / w) : 1;
         element.reach = std::fabs(element.hat);
         element.wide = (std::fabs(y) + std::fabs(beta)) / w;
         element.raw = element.wide * at_least_one(w);  // before or after the division
@@ -511,7 +515,7 @@ class Backward : private StatisticsBounds {
     double sum_g = 0, sum_gd = 0, sum_hat = 0, sum_d = 0, modulus_g = 0, modulus_gd = 0, modulus_gx = 0, modulus_d = 0;
     double reach = 0, wide = 0, g_absolute = 0, p_absolute = 0, sum_reach = 0, sum_wide = 0, hat_absolute = 0;
     double largest_g = 0, largest_hat = 0, raw_products = 0, hat_products = 0, most_g = 0, sum_raw = 0, largest_raw = 0,
-           largest_gamma = 0, largest_dy = 0;
+           largest_wide = 0, largest_gamma = 0, largest_dy = 0;
     for (const Element& e : elements) {
       const double g = std::fabs(e.g);
       sum_g += e.g;
@@ -525,12 +529,13 @@ class Backward : private StatisticsBounds {
       wide += g * e.wide;
       sum_reach += e.reach;
       sum_wide += e.wide;
+      largest_wide = std::max(largest_wide, e.wide);
       hat_absolute += e.hat_absolute;
       g_absolute += e.g_absolute;
       const double most = folded_ ? e.wide : e.reach;
       p_absolute += g * e.hat_absolute + most * e.g_absolute +
                     4 * eta_ * at_least_one(std::fabs(e.gamma)) * at_least_one(std::fabs(e.dy)) * at_least_one(r) *
-                        at_least_one(e.raw);
+                        at_least_one(e.raw) * e.divided;
       largest_g = std::max(largest_g, g);
       largest_hat = std::max(largest_hat, std::fabs(e.hat));
       largest_raw = std::max(largest_raw, e.raw);
@@ -624,15 +629,16 @@ class Backward : private StatisticsBounds {
     const double square = from_output_ ? 1 : r * r;
     const double big = at_least_one(largest_raw);
     const double response = std::max(s_high, r);  // a term that is 0 may be multiplied by 0
+    const double products = at_least_one(raw_products);
+    const double normalized = largest_hat * frame.up + frame.shift;
     const bool fits = most_g <= 0x1p127 && raw_products <= 0x1p127 && hat_products <= 0x1p127 && n * largest_g < top_ &&
                       at_least_one(response) * at_least_one(square) * at_least_one(r) * at_least_one(1 / n) < top_ &&
-                      response * square * raw_products < top_ && big * raw_products < top_ &&
+                      response * square * products * big < top_ && big * products < top_ &&
                       largest_gamma * big < top_ && largest_dy * at_least_one(largest_gamma) * big < top_ &&
                       r * at_least_one(largest_gamma) < top_ && r * (largest_g + largest_dy + modulus_g) < top_ &&
-                      response * square * raw_products * big < top_ &&
-                      (largest_hat * frame.up + frame.shift) * std::max(hat_products, computed_p) < top_ &&
-                      (!folded_ || wide < top_) &&
-                      (!with_mean || (2 * response * square * raw_products * at_least_one(sum_raw) < top_));
+                      normalized * at_least_one(std::max(hat_products, computed_p)) < top_ &&
+                      (!folded_ || largest_wide * products < top_) &&
+                      (!with_mean || (2 * response * square * products * at_least_one(sum_raw) < top_));
     bounds_.in_range[group] = bounds_.in_range[group] && most_g <= 0x1p127 && raw_products <= 0x1p127;
 
     const double mean_g = row_.centred ? sum_g / n : 0;
@@ -751,7 +757,7 @@ class Backward : private StatisticsBounds {
       channel.terms += dy * std::fabs(e.hat);
       channel.computed += dy * most * (1 + theta);
       const double absolute = dy * e.hat_absolute + most * zeta +
-                              4 * eta_ * at_least_one(dy) * at_least_one(r) * at_least_one(e.raw) +
+                              4 * eta_ * at_least_one(dy) * at_least_one(r) * at_least_one(e.raw) * e.divided +
                               (flushed ? eta_a * at_least_one(r) * (folded_ ? 1 + std::fabs(centre_.hi) : 1) : 0);
       channel.error += dy * most * theta + absolute;
       sum_of_products_[e.channel] += e.dy * e.hat;
