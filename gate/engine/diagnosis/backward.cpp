@@ -89,8 +89,11 @@ bool BackwardDiagnosis::contradicts() {
 }
 
 void BackwardDiagnosis::for_each_prediction(const Visit& visit) const {
-  conventions(visit);
-  other_uses(visit);
+  // A truth costs much; and what conventions and uses change, they change in dx first.
+  if (!quick_ || any_[Role::dx]) {
+    conventions(visit);
+    other_uses(visit);
+  }
   if (!model_holds_) return;
   accumulation(visit);
   other_formulas(visit);
@@ -344,7 +347,7 @@ Fit BackwardDiagnosis::compare(const Prediction& prediction) const {
 
 // A gradient that is added to the poison is the poison still.
 void BackwardDiagnosis::seen_in_parameters() {
-  constexpr std::string_view name = "gradients not written, or added where overwrite is declared";
+  constexpr std::string_view name = "gradients not written or added where overwrite is declared";
   if (!asked(name) || !has_finding(runner::FindingKind::unwritten) || suspects_.empty() ||
       !only_suspected({Role::dgamma, Role::dbeta}) || problem_.convention.gradients == Gradients::accumulate)
     return;
@@ -632,21 +635,35 @@ void BackwardDiagnosis::other_layouts(const Visit& visit) const {
 
 // ---- other claims
 
+bool BackwardDiagnosis::large_means() const {
+  for (std::int64_t group = 0; group < groups_.count(); ++group) {
+    const Statistics own = truth_of(group);
+    if (group_suspected_[static_cast<std::size_t>(group)] && !(std::fabs(own.mean * own.factor) >= 8)) return false;
+  }
+  return std::any_of(group_suspected_.begin(), group_suspected_.end(), [](bool suspected) { return suspected; });
+}
+
 // What the claim would have to be for these errors to be roundings.
 void BackwardDiagnosis::other_claims() {
   const auto with = [&](const std::string& diagnosis, const std::string& sentence, const std::string& advice,
-                        const std::function<void(Claim&)>& change) {
+                        const std::function<void(Claim&)>& change, int rank = 4) {
     if (!asked(diagnosis)) return;
     Claim claim = subject_.kernel.claim;
     change(claim);
     if (claim == subject_.kernel.claim || !covered_by(claim)) return;
-    add(4, diagnosis, sentence, advice);
+    add(rank, diagnosis, sentence, advice);
   };
   with("sequential sums in groups", "errors within the bound of sums of a group one term after the other",
        "declare `.group_sum` in its claim to be held to that", [](Claim& claim) { claim.group_sum = Sum{}; });
   with("sequential sums across groups", "errors within the bound of sums over the groups one after the other",
        "declare `.across_groups` in its claim to be held to that", [](Claim& claim) { claim.across_groups = Sum{}; });
-  // Its bound is wide where means are large, and covers what the others do.
+  with(
+      "means by a product with 1/n",
+      "errors within the bound of products with a rounded 1/n; the claim promises quotients",
+      "take NG_DIVIDES_BY_N out of its promises to be held to that", [](Claim& claim) { claim.divides_by_n = false; },
+      2);
+  // Its bound is wide where means are large, and covers what the others do; elsewhere it explains nothing.
+  if (!from_x() || !large_means()) return;
   if (std::any_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; })) return;
   with("folded form",
        "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",

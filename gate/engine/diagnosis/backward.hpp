@@ -93,6 +93,7 @@ class BackwardDiagnosis : private Evidence {
   void other_statistics(const Visit& visit) const;
   void other_layouts(const Visit& visit) const;
   void other_claims();
+  [[nodiscard]] bool large_means() const;
   // dgamma and dbeta whose elements all have the bits of a shorter type.
   void short_parameters();
 

@@ -163,7 +163,10 @@ void BackwardDiagnosis::other_formulas(const Visit& visit) const {
   if (from_x() && centred)
     with("x instead of xhat in the sums of dx", "the xhat term of dx sums dy*gamma*x/D: the mean is not subtracted",
          [](Formula& f) { f.x_in_sum = true; });
-  if (problem_.convention.eps != EpsPlacement::inside && asked("xhat term of dx as with eps inside the root")) {
+  // From a handed reciprocal nothing else follows from eps: then the convention says the same.
+  const bool reciprocal = handed() && problem_.convention.saved == SavedStatistic::rstd;
+  if (problem_.convention.eps != EpsPlacement::inside && !reciprocal &&
+      asked("xhat term of dx as with eps inside the root")) {
     Model model = model_;
     model.response = model.rstd;
     Prediction prediction;
@@ -233,11 +236,14 @@ void BackwardDiagnosis::other_means(const Visit& visit) const {
   propose("n", n);
   propose("n-1", n - 1);
   propose("n+1", n + 1);
-  for (std::size_t a = 0; a < axis_count; ++a) propose(std::string(letter(a)), problem_.shape[a]);
-  for (std::size_t a = 0; a < axis_count; ++a)
-    for (std::size_t b = a + 1; b < axis_count; ++b)
-      if (problem_.shape[a] > 1 && problem_.shape[b] > 1)
-        propose(fmt::format("{}*{}", letter(a), letter(b)), problem_.shape[a] * problem_.shape[b]);
+  propose("N", problem_.shape[0]);
+  propose("S", problem_.shape[3]);
+  propose("G*K", problem_.shape[1] * problem_.shape[2]);
+  if (problem_.shape[0] > 1 && problem_.shape[3] > 1) propose("N*S", problem_.shape[0] * problem_.shape[3]);
+  if (problem_.shape[1] > 1 && problem_.shape[2] > 1) {
+    propose("G", problem_.shape[1]);
+    propose("K", problem_.shape[2]);
+  }
   for (const std::int64_t width : {4, 8, 16, 32, 64})
     propose(fmt::format("n, rounded up to a multiple of {}", width), (n + width - 1) / width * width);
   propose("1", 1);
