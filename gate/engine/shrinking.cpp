@@ -8,6 +8,7 @@
 
 #include "gate/engine/diagnosis.hpp"
 #include "gate/engine/names.hpp"
+#include "properties/generators/plan.hpp"
 #include "properties/generators/shrink.hpp"
 
 namespace normgate {
@@ -75,7 +76,8 @@ class Explainer {
         break;
       }
       // The case that is reported may be too small to show the mistake.
-      if (!hinted) problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on).problem;
+      if (!hinted)
+        problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on, inside_).problem;
     }
 
     Failure shown = failed_.failure;
@@ -108,7 +110,9 @@ class Explainer {
     if (!explanation || explanation->diagnosis != line.diagnosis || base_ != *parsed.problem) return std::nullopt;
     diagnosis_ = asked_for_;
     const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
-    const Problem problem = smallest(*parsed.problem, still_fails, tries_at_most, [] { return true; }).problem;
+    const Problem problem = smallest(
+                                *parsed.problem, still_fails, tries_at_most, [] { return true; }, inside_)
+                                .problem;
     const TriedCase last = attempt(Case(problem));
     if (asked_for_ == explanation->diagnosis)
       if (const auto smaller = explanation_of(last, asked_for_))
@@ -290,6 +294,9 @@ class Explainer {
   }
 
   const FailedUnit& failed_;
+  const std::function<Problem(const Problem&)> inside_ = [this](const Problem& p) {
+    return inside_claim(p, failed_.subject);
+  };
   const RunOptions& options_;
   GraveBudget& budget_;
   std::string diagnosis_;  // what a smaller problem must show
