@@ -652,7 +652,7 @@ class Backward : private StatisticsBounds {
       if (!exact_t1)
         error += r * e.g_absolute * (1 + theta_1) + 4 * eta_ * at_least_one(r) * at_least_one(w) * at_least_one(dy) +
                  (product_form ? eta_ * n * g : 0) + 3 * eta_ * at_least_one(r) + zeta * g;
-      if (!exact.t2 && row_.centred) error += 4 * eta_ * at_least_one(r) * at_least_one(sum_g_most + e1);
+      if (!exact.t2 && row_.centred) error += 4 * eta_ * at_least_one(r) * at_least_one(most_g + e1);
       if (s > 0 || s_high > 0) {
         const double hat = std::fabs(e.hat);
         const double up = hat * frame.up;
