@@ -139,6 +139,16 @@ class Explainer {
     return tried;
   }
 
+  // Whether another call of the same problem, with other data, shows that the kernel does otherwise: then it is not how
+  // it computes, but what it made of this call.
+  [[nodiscard]] bool otherwise(const TriedCase& tried, std::size_t one, std::string_view diagnosis) const {
+    for (std::size_t i = 0; i < tried.outcomes.size(); ++i)
+      if (i != one && tried.calls[i].problem == tried.calls[one].problem &&
+          tried.calls[i].inputs != tried.calls[one].inputs &&
+          contradicts(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], diagnosis))
+        return true;
+    return false;
+  }
   // The explanations of the first call of a case that has something to explain.
   Diagnosed explanations_of(const TriedCase& tried, std::string_view only) {
     Diagnosed diagnosed;
@@ -147,6 +157,8 @@ class Explainer {
           explanations(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], only);
       diagnosed.wrong = diagnosed.wrong || one.wrong;
       diagnosed.found = std::move(one.found);
+      std::erase_if(diagnosed.found,
+                    [&](const Explanation& found) { return found.rank <= 1 && otherwise(tried, i, found.diagnosis); });
       if (!diagnosed.found.empty()) break;
     }
     return diagnosed;
