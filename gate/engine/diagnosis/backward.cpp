@@ -28,6 +28,9 @@ std::string_view name_of_use(SavedUse use) {
   }
   return "nothing";
 }
+std::string name_of_other_use(SavedUse use, SavedUse declared) {
+  return fmt::format("computes from {}; declared {}", name_of_use(use), name_of_use(declared));
+}
 std::string_view declaration_of(SavedUse use) {
   switch (use) {
     case SavedUse::short_form:
@@ -89,11 +92,9 @@ bool BackwardDiagnosis::contradicts() {
 }
 
 void BackwardDiagnosis::for_each_prediction(const Visit& visit) const {
-  // A truth costs much; and what conventions and uses change, they change in dx first.
-  if (!quick_ || any_[Role::dx]) {
-    conventions(visit);
-    other_uses(visit);
-  }
+  // A truth costs much; and what conventions change, they change in dx first.
+  if (!quick_ || any_[Role::dx]) conventions(visit);
+  other_uses(visit);
   if (!model_holds_) return;
   accumulation(visit);
   other_formulas(visit);
@@ -428,7 +429,7 @@ void BackwardDiagnosis::other_uses(const Visit& visit) const {
   const SavedUse declared = subject_.kernel.claim.saved_use;
   for (const SavedUse use : {SavedUse::short_form, SavedUse::textbook, SavedUse::recomputes}) {
     if (use == declared || (use == SavedUse::textbook && !subject_.row.centred)) continue;
-    const std::string diagnosis = fmt::format("computes from {}; declared {}", name_of_use(use), name_of_use(declared));
+    const std::string diagnosis = name_of_other_use(use, declared);
     if (!asked(diagnosis)) continue;
     runner::KernelInfo kernel = subject_.kernel;
     kernel.claim.saved_use = use;
@@ -662,24 +663,42 @@ void BackwardDiagnosis::other_claims() {
       "errors within the bound of products with a rounded 1/n; the claim promises quotients",
       "take NG_DIVIDES_BY_N out of its promises to be held to that", [](Claim& claim) { claim.divides_by_n = false; },
       2);
-  // Its bound is wide where means are large, and covers what the others do; elsewhere it explains nothing.
-  if (!from_x() || !large_means()) return;
-  if (std::any_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; })) return;
-  with("folded form",
-       "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",
-       "declare `.form = NG_FOLDED` in its claim to be held to that", [&](Claim& claim) {
-         if (subject_.row.centred) claim.form = AffineForm::folded;
-       });
-  // Its sums go wrong in the term along xhat: that says why.
-  const auto folded =
-      std::find_if(found_.begin(), found_.end(), [](const Explanation& one) { return one.diagnosis == "folded form"; });
-  const auto along = std::find_if(found_.begin(), found_.end(),
-                                  [](const Explanation& one) { return one.diagnosis == "error of dx along xhat"; });
-  if (folded != found_.end() && along != found_.end()) {
-    folded->rank = along->rank;
-    folded->matched = along->matched;
-    found_.erase(along);
+  const auto none_covers = [&] {
+    return std::none_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; });
+  };
+  // Its bound is wide where means are large, and covers what the others do. What only its sums do is to go wrong in the
+  // term along xhat.
+  constexpr std::string_view folded = "folded form";
+  Claim claim = subject_.kernel.claim;
+  claim.form = AffineForm::folded;
+  if (asked(folded) && from_x() && subject_.row.centred && claim != subject_.kernel.claim && model_holds_ &&
+      large_means() && none_covers()) {
+    const std::int64_t matched = multiple_of([&](std::size_t i) { return model_.xhat[i]; });
+    if (matched > 0 && covered_by(claim)) {
+      std::erase_if(found_, [](const Explanation& one) { return one.diagnosis == "error of dx along xhat"; });
+      return add(
+          3, folded,
+          "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",
+          "declare `.form = NG_FOLDED` in its claim to be held to that", matched);
+    }
   }
+  // What another use of the handed statistics would be allowed, where its own roundings hide that it is near.
+  const SavedUse declared = subject_.kernel.claim.saved_use;
+  if (handed() && declared != SavedUse::undeclared && !problem_.from_output && none_covers())
+    for (const SavedUse use : {SavedUse::recomputes, SavedUse::short_form, SavedUse::textbook}) {
+      const std::string diagnosis = name_of_other_use(use, declared);
+      const bool known =
+          std::any_of(found_.begin(), found_.end(), [&](const Explanation& one) { return one.diagnosis == diagnosis; });
+      if (use == declared || known || !asked(diagnosis)) continue;
+      claim = subject_.kernel.claim;
+      claim.saved_use = use;
+      if (covered_by(claim)) {
+        add(4, diagnosis,
+            fmt::format("errors within the bound of {}; declared is {}", name_of_use(use), name_of_use(declared)),
+            fmt::format("declare `.saved_use = {}` in its claim to be held to that", declaration_of(use)));
+        break;
+      }
+    }
 }
 
 }  // namespace normgate::diagnosis
