@@ -313,7 +313,10 @@ class Backward {
                                     : compound({gamma_factor(m.gamma_roundings() + 1 + additions, m.u_s),
                                                 product_form ? compound({t, m.u_s}) : 0});
     // T2: the quotient, r (or γ r), a sum more in the textbook's form, and the additions.
-    const double theta_2 = exact.t2 ? theta_sum : compound({t, gamma_factor(additions + 2, m.u)});
+    // There (-r S1 + Σd^ …)/n is rounded even where r S1/n is exact, unless Σd^ is 0.
+    const bool with_mean = m.row.centred && !m.from_output && (m.textbook || !m.handed);
+    const bool no_fourth = !with_mean || (exact.mean_hat && sums.d == 0);
+    const double theta_2 = exact.t2 && no_fourth ? theta_sum : compound({t, gamma_factor(additions + 2, m.u)});
     // T3: x̂'s own, the quotient, the products c x̂ and with r or s, the powers r² or r³, x̂ - mean(x̂), the additions.
     const double theta_3 = exact.t3 ? theta_sum
                                     : compound({t_divisor, gamma_factor(m.folded ? hat_k : 0, m.u), theta_hat,
@@ -321,9 +324,8 @@ class Backward {
     const double theta_4 = compound({t_divisor, t, gamma_factor(additions + 6, m.u)});
 
     // T4, the same for all elements. Where statistics are computed it is 0 but for ED and for τ's roundings.
-    const bool with_mean = m.row.centred && !m.from_output && (m.textbook || !m.handed);
     double fourth = 0;
-    if (with_mean && !(exact.mean_hat && sums.d == 0)) {
+    if (!no_fourth) {
       const double ed = exact.mean_hat ? 0
                                        : (m.folded ? sums.wide : sums.reach) *
                                                  compound({factor, theta_hat, gamma_factor(1 + m.narrow, m.u)}) +
