@@ -144,6 +144,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   Judgement judgement;
   judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs,
                       written(c.problem(), gradient_roles), judgement);
+  judgement.fitting_uses = fitting_uses(c, subject, outcomes[0].outputs);
   return judgement;
 }
 
