@@ -130,7 +130,9 @@ TEST(GradientSoundness, kernels_that_obey_a_claim_stay_within_its_bound) {
       const auto share = emulated::share_of_bound(problem, inputs, truth, bounds, outputs);
       judged += share.judged;
       not_judged += share.not_judged;
-      ASSERT_LE(share.worst, 1) << print(problem) << "\n" << describe(style, claim, use) << "\n" << share.where << dump(inputs);
+      ASSERT_LE(share.worst, 1) << print(problem) << "\n"
+                                << describe(style, claim, use) << "\n"
+                                << share.where << dump(inputs);
       constexpr std::string_view uses[] = {"", "short", "textbook", "recomputes", "from output"};
       const auto name =
           (problem.phase == Phase::backward_inference ? std::string("inference")
