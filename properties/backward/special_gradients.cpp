@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/dependency.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -50,20 +51,6 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   return planner.take();
 }
-
-struct Dependency {
-  bool nan = false;
-  bool infinite = false;
-  void add(float value) {
-    nan = nan || std::isnan(value);
-    infinite = infinite || std::isinf(value);
-  }
-  void add(const Dependency& other) {
-    nan = nan || other.nan;
-    infinite = infinite || other.infinite;
-  }
-  [[nodiscard]] bool any() const { return nan || infinite; }
-};
 
 class SpecialJudge {
  public:

@@ -303,6 +303,19 @@ void Planner::add(Problem problem) {
   if (check(problem).empty()) problems_.push_back(std::move(problem));
 }
 
+void Planner::add_threads() {
+  std::int32_t threads = 2;
+  for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = length > 1000 ? 3 : 37;
+    recipe.kappa = 10;
+    recipe.threads = threads;
+    add(recipe);
+    threads = threads % 5 + 2;
+  }
+}
+
 void Planner::add_counts() {
   const auto add_one = [&](std::int64_t length, std::int64_t groups) {
     Recipe recipe;
