@@ -188,6 +188,22 @@ Demand demand_of(const Case& c, const Subject& subject) {
   return demand;
 }
 
+std::int32_t fitting_uses(const Case& c, const Subject& subject, const Inputs& outputs) {
+  const Problem& problem = c.problem();
+  const Claim& claim = subject.kernel.claim;
+  const bool handed = problem.phase == Phase::backward_training && problem.saved;
+  if (!handed || claim.saved_use != SavedUse::undeclared) return -1;
+  std::int32_t fitting = 0;
+  for (const SavedUse use : {SavedUse::short_form, SavedUse::textbook, SavedUse::recomputes}) {
+    const Truth& function = c.gradient(use);
+    const Demand demand{&function, backward_bounds(problem, c.inputs(), function, use, claim)};
+    Judgement judgement;
+    judge_within_bounds(c, claim, demand, outputs, written(problem, gradient_roles), judgement);
+    if (!judgement.violation) fitting |= 1 << static_cast<std::int32_t>(use);
+  }
+  return fitting;
+}
+
 Demand demand_around_derivative(const Case& c, const Subject& subject) {
   Demand demand = demand_of(c, subject);
   const Truth& derivative = c.gradient(SavedUse::recomputes);

@@ -35,6 +35,10 @@ struct Demand {
 // |function - derivative| of the derivative.
 [[nodiscard]] Demand demand_around_derivative(const Case& c, const Subject& subject);
 
+// Which uses of handed statistics the outputs would pass as, had the kernel declared them: bits 1 << SavedUse of
+// short_form, textbook and recomputes; -1 where nothing is handed, or a use is declared.
+[[nodiscard]] std::int32_t fitting_uses(const Case& c, const Subject& subject, const Inputs& outputs);
+
 // Judges every element of `roles` within its bound, adding to `judgement`; the first violation in logical order stays.
 void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand, const Inputs& outputs,
                          std::span<const Role> roles, Judgement& judgement);

@@ -74,6 +74,9 @@ struct Judgement {
   std::int64_t not_judged = 0;  // elements whose bound was infinite
   double worst_share = 0;       // of a bound
   double worst_row_ulp = 0;
+  // Of a kernel that does not declare what it does with handed statistics: bits 1 << SavedUse of the functions whose
+  // bounds hold in this case; -1: nothing is known.
+  std::int32_t fitting_uses = -1;
   Role worst_role = Role::y;
 };
 

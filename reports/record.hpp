@@ -55,6 +55,8 @@ struct Unit {
   std::int64_t not_judged = 0;  // elements whose bound is infinite
   double seconds = 0;
   Worst worst;
+  // Bits 1 << ng_saved_use of what an undeclared use of saved statistics may be, by all cases; -1: nothing is known.
+  std::int32_t fitting_uses = -1;
   std::optional<FindingRows> finding;
   std::int64_t finding_index = -1;  // of its case in the plan: the first in plan order is reported
 };

@@ -44,6 +44,7 @@ Json to_json(const UnitTally& tally) {
                {"failed_cases", unit.failed_cases},
                {"elements", unit.elements},
                {"not_judged", unit.not_judged},
+               {"fitting_uses", unit.fitting_uses},
                {"seconds", number(unit.seconds)},
                {"worst",
                 {{"share", number(unit.worst.share_of_bound)},
@@ -83,6 +84,7 @@ UnitTally tally_from(const Json& json) {
   unit.failed_cases = json.at("failed_cases");
   unit.elements = json.at("elements");
   unit.not_judged = json.at("not_judged");
+  unit.fitting_uses = json.at("fitting_uses");
   unit.seconds = number(json.at("seconds"));
   const Json& worst = json.at("worst");
   unit.worst = {number(worst.at("share")), number(worst.at("row_ulp")), worst.at("problem"), worst.at("output")};

@@ -8,6 +8,7 @@
 
 #include "gate/engine/diagnosis.hpp"
 #include "gate/engine/names.hpp"
+#include "properties/generators/plan.hpp"
 #include "properties/generators/shrink.hpp"
 
 namespace normgate {
@@ -75,7 +76,8 @@ class Explainer {
         break;
       }
       // The case that is reported may be too small to show the mistake.
-      if (!hinted) problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on).problem;
+      if (!hinted)
+        problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on, inside_).problem;
     }
 
     Failure shown = failed_.failure;
@@ -108,7 +110,9 @@ class Explainer {
     if (!explanation || explanation->diagnosis != line.diagnosis || base_ != *parsed.problem) return std::nullopt;
     diagnosis_ = asked_for_;
     const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
-    const Problem problem = smallest(*parsed.problem, still_fails, tries_at_most, [] { return true; }).problem;
+    const Problem problem = smallest(
+                                *parsed.problem, still_fails, tries_at_most, [] { return true; }, inside_)
+                                .problem;
     const TriedCase last = attempt(Case(problem));
     if (asked_for_ == explanation->diagnosis)
       if (const auto smaller = explanation_of(last, asked_for_))
@@ -135,6 +139,16 @@ class Explainer {
     return tried;
   }
 
+  // Whether another call of the same problem, with other data, shows that the kernel does otherwise: then it is not how
+  // it computes, but what it made of this call.
+  [[nodiscard]] bool otherwise(const TriedCase& tried, std::size_t one, std::string_view diagnosis) const {
+    for (std::size_t i = 0; i < tried.outcomes.size(); ++i)
+      if (i != one && tried.calls[i].problem == tried.calls[one].problem &&
+          tried.calls[i].inputs != tried.calls[one].inputs &&
+          contradicts(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], diagnosis))
+        return true;
+    return false;
+  }
   // The explanations of the first call of a case that has something to explain.
   Diagnosed explanations_of(const TriedCase& tried, std::string_view only) {
     Diagnosed diagnosed;
@@ -143,6 +157,8 @@ class Explainer {
           explanations(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], only);
       diagnosed.wrong = diagnosed.wrong || one.wrong;
       diagnosed.found = std::move(one.found);
+      std::erase_if(diagnosed.found,
+                    [&](const Explanation& found) { return found.rank <= 1 && otherwise(tried, i, found.diagnosis); });
       if (!diagnosed.found.empty()) break;
     }
     return diagnosed;
@@ -290,6 +306,9 @@ class Explainer {
   }
 
   const FailedUnit& failed_;
+  const std::function<Problem(const Problem&)> inside_ = [this](const Problem& p) {
+    return inside_claim(p, failed_.subject);
+  };
   const RunOptions& options_;
   GraveBudget& budget_;
   std::string diagnosis_;  // what a smaller problem must show

@@ -16,6 +16,27 @@ namespace {
 // Of one gate process.
 constexpr int workers_at_most = 160;
 
+constexpr std::string_view undeclared_use = "the use of saved statistics";
+
+// Of the kernels that do not declare it, what they may be doing, since a declared use is gated more sharply.
+void tell_fitting_uses(const Stage& stage, std::vector<std::string>& not_claimed) {
+  for (std::string& entry : not_claimed) {
+    const std::size_t at = entry.find(undeclared_use);
+    if (at == std::string::npos) continue;
+    std::int32_t fitting = -1;
+    for (const auto& staged : stage.units)
+      if (entry.starts_with(staged->tally.unit.kernel + ": ")) fitting &= staged->tally.unit.fitting_uses;
+    if (fitting < 0) continue;
+    std::vector<std::string_view> names;
+    for (const auto& [use, name] : {std::pair{SavedUse::short_form, "NG_USE_SHORT"},
+                                    {SavedUse::textbook, "NG_USE_TEXTBOOK"},
+                                    {SavedUse::recomputes, "NG_USE_RECOMPUTES"}})
+      if ((fitting >> static_cast<std::int32_t>(use) & 1) != 0) names.emplace_back(name);
+    entry.insert(at + undeclared_use.size(), names.empty() ? " (no single use fits all cases)"
+                                                           : fmt::format(" (what fits: {})", fmt::join(names, " or ")));
+  }
+}
+
 // The capabilities that a manifest leaves undeclared, told once at the end of a report; "" if there are none. What
 // belongs to a phase that the kernel does not have is not told beside the phase.
 std::string not_claimed_by(const runner::KernelInfo& kernel) {
@@ -40,7 +61,7 @@ std::string not_claimed_by(const runner::KernelInfo& kernel) {
   if (has(Phase::backward_training)) {
     const bool handed = supports(Phase::backward_training, Role::stat);
     want(handed, "saved statistics in backward_training");
-    if (handed) want(kernel.claim.saved_use != SavedUse::undeclared, "the use of saved statistics");
+    if (handed) want(kernel.claim.saved_use != SavedUse::undeclared, undeclared_use);
   }
   if (forward) want(kernel.in_place, "in place");
   if (backward) want(kernel.gradient_in_place, "dx over dy");
@@ -209,6 +230,8 @@ Record close_stage(Stage& stage, const RunOptions& options, Progress& progress) 
   record.skipped_targets = stage.skipped_targets;
   record.required_missing = stage.required_missing;
   record.not_claimed = stage.not_claimed;
+
+  tell_fitting_uses(stage, record.not_claimed);
 
   std::int64_t failures = 0;
   for (const auto& staged : stage.units) failures += staged->tally.failure ? 1 : 0;

@@ -202,6 +202,7 @@ void UnitTally::add(std::int64_t index, const Problem& problem, const CaseResult
   unit.elements += judgement.elements;
   unit.not_judged += judgement.not_judged;
   unit.worst.row_ulp = std::max(unit.worst.row_ulp, share_of(judgement.worst_row_ulp));
+  unit.fitting_uses &= judgement.fitting_uses;  // -1 leaves the other as it is
   const double share = share_of(judgement.worst_share);
   if (judgement.elements == 0 && share == 0) return;
   if (worst_index < 0 || share > unit.worst.share_of_bound ||
@@ -226,6 +227,7 @@ void UnitTally::merge(const UnitTally& other) {
   stopped = stopped || other.stopped;
   if (given_up.empty()) given_up = other.given_up;
   unit.worst.row_ulp = std::max(unit.worst.row_ulp, other.unit.worst.row_ulp);
+  unit.fitting_uses &= other.unit.fitting_uses;
   const double share = other.unit.worst.share_of_bound;
   if (other.worst_index >= 0 && (worst_index < 0 || share > unit.worst.share_of_bound ||
                                  (share == unit.worst.share_of_bound && other.worst_index < worst_index))) {

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: gradients not written or added where overwrite is declared
 // Without gamma the path that clears the gradients is left out, and dbeta counts up over the calls.
 #include "kernels/broken/piece.hpp"
 

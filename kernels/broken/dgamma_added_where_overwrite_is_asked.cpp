@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: gradients not written or added where overwrite is declared
 // dgamma and dbeta are added to what their memory held before the call.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: dgamma and dbeta swapped
 // Each gradient stands in the place of the other, wherever both are asked for.
 #include <utility>
 

@@ -1,4 +1,4 @@
-// rejected by: split_rows; looks like: -
+// rejected by: split_rows; looks like: gradients of the parameters averaged over N
 // Gradients of the parameters are averaged over the samples, as a reduction over processes once was: two halves do not
 // add up to the whole.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: unwritten output
 // Without beta nobody asks for dgamma either: it is not written.
 #include "kernels/broken/piece.hpp"
 

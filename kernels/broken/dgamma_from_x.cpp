@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: dgamma from x instead of xhat
 // dgamma sums dy x rather than dy x̂: right for rows that are normalized already.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: gradients of the parameters in float16
 // The running totals of dgamma and dbeta are rounded to float16 after each row.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: split_rows; looks like: -
+// rejected by: split_rows; looks like: samples not reduced into dgamma, dbeta
 // One block of 256 rows is reduced into dgamma and dbeta; the rows behind it have their dx and nothing else.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: samples not reduced into dgamma, dbeta
 // Rows are reduced in blocks of 32 into dgamma and dbeta; a last block that is not full is dropped, unless it is the
 // only one.
 #include "kernels/broken/piece.hpp"

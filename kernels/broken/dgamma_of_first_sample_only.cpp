@@ -1,4 +1,4 @@
-// rejected by: split_rows; looks like: -
+// rejected by: split_rows; looks like: only the first sample reduced into dgamma, dbeta
 // The reduction over the samples is forgotten: dgamma and dbeta are those of the first.
 #include "kernels/broken/piece.hpp"
 

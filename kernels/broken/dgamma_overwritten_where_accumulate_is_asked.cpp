@@ -1,4 +1,4 @@
-// rejected by: split_rows; looks like: -
+// rejected by: split_rows; looks like: gradients overwritten; declared accumulate
 // Declares that gradients are accumulated, and clears them first.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: dgamma per group instead of per channel
 // dgamma and dbeta are summed over the channels of a group, and each channel of the group gets the sum.
 #include "kernels/broken/piece.hpp"
 

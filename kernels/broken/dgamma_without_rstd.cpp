@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: dgamma lacks 1/D
 // dgamma sums dy (x - mean): right where the variance is 1.
 #include "kernels/broken/piece.hpp"
 

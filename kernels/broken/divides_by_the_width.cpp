@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: means of dx over G*K
 // The means of a batch_norm are over the number of channels instead of the batch; a square test hid it.
 #include "kernels/broken/piece.hpp"
 

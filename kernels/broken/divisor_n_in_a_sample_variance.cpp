@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: normalizing divisor n; declared n-1, or xhat term of dx over n
 // The variance is over n-1; the gradient that comes through it is taken over n.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: -
+// rejected by: layouts; looks like: gradients of the parameters from dx instead of dy
 // dx may be written over dy, and dgamma and dbeta read dy after that.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: dx zero from an element on
 // The last pass has a grid of 4096 columns; what lies behind is zero.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradient_identities; looks like: -
+// rejected by: gradient_identities; looks like: mean term of dx missing
 // dx = r (g - x̂ mean(g x̂)): the part that comes through the mean is missing. A cotangent without a mean hides it.
 #include "kernels/broken/piece.hpp"
 

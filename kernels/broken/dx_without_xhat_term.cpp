@@ -1,4 +1,4 @@
-// rejected by: gradient_identities; looks like: -
+// rejected by: gradient_identities; looks like: xhat term of dx missing
 // dx = r (g - mean(g)): the part that comes through the variance is missing. What the rows of a loss sum to is right.
 #include "kernels/broken/piece.hpp"
 

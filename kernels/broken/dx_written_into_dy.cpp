@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: wrote to the input
 // g is kept where dy was, though nobody asked for work in place: whoever uses dy again finds it multiplied by gamma.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: x and dy swapped
 // Takes (x, dy) for (dy, x): a reference and its tests once agreed on the wrong order.
 #include <utility>
 

@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: -
+// rejected by: layouts; looks like: dy read as if contiguous
 // Strides are honoured everywhere but in dy.
 #include "kernels/broken/piece.hpp"
 

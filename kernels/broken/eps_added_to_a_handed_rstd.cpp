@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: eps added to a handed reciprocal deviation
 // eps is in the handed reciprocal deviation already, and is added a second time.
 #include "kernels/broken/piece.hpp"
 

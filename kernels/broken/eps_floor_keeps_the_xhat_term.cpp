@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: eps inside the root; declared a floor
 // Below the floor the deviation is a constant, and the last term is 0; here it stays.
 #include "kernels/broken/piece.hpp"
 

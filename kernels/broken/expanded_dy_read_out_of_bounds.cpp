@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: read past the end of dy
 // The gradient of a sum is one number with stride 0; the kernel reads a whole tensor behind it.
 #include "kernels/broken/piece.hpp"
 

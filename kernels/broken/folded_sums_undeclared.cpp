@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: folded form
 // Sums g x and takes mean times sum(g) away: the difference cancels where the mean is large, which a centred claim
 // does not allow for.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: gamma twice beside the sums of dx
 // g has been multiplied by gamma before it is read, and is multiplied once more in the output. It cannot be seen with
 // a gamma of 1.
 #include "kernels/broken/piece.hpp"

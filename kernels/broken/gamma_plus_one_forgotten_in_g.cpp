@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: gamma is w; declared 1+w
 // The forward multiplies by 1+w; the backward takes g = dy w.
 #include "kernels/broken/piece.hpp"
 

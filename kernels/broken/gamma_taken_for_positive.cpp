@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: absolute value of gamma
 // x̂ is recovered from the output with |gamma|: right for networks whose gammas stayed positive.
 #include "kernels/broken/piece.hpp"
 

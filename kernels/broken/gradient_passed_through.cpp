@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: dx is dy
 // dx is dy.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: computes from recomputed statistics; declared the short form
 // Declares the short formula with the handed statistics, and computes its own from x.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: mean not subtracted in dgamma
 // In evaluation dgamma is taken for a sum of dy x: the given mean is forgotten.
 #include "kernels/broken/piece.hpp"
 

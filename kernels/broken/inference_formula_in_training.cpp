@@ -1,4 +1,4 @@
-// rejected by: training_and_inference; looks like: -
+// rejected by: training_and_inference; looks like: inference formula in training
 // dx = g r, as if the statistics did not depend on x.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: batch_mates; looks like: -
+// rejected by: batch_mates; looks like: statistics of x in inference
 // The backward of an evaluation uses the statistics of the batch, though others were given.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: -
+// rejected by: memory; looks like: unwritten output
 // dx is stored in whole vectors of 8, and what is left of a row is not stored.
 #include "kernels/broken/piece.hpp"
 

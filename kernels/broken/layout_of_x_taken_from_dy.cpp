@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: -
+// rejected by: layouts; looks like: x read in the layout of dy
 // The strides of dy serve x as well: right as long as both have one layout.
 #include "kernels/broken/piece.hpp"
 

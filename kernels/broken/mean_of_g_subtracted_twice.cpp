@@ -1,4 +1,4 @@
-// rejected by: gradient_identities; looks like: -
+// rejected by: gradient_identities; looks like: mean term of dx subtracted twice
 // Once in the sum over g and once more in the output. A tolerance of 0.5 hid it in a released kernel.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: exact_gradients; looks like: -
+// rejected by: exact_gradients; looks like: means by a product with 1/n
 // Means are promised to be quotients by n, and are products with a rounded 1/n.
 #include "kernels/broken/piece.hpp"
 

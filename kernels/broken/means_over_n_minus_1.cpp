@@ -1,4 +1,4 @@
-// rejected by: exact_gradients; looks like: -
+// rejected by: exact_gradients; looks like: means of dx over n-1
 // Both means of dx are over n-1. At 16384 columns dx is off by 1/16384 of its smaller terms: no bound of a sequential
 // float32 sum sees it, only data on which every sum is exact.
 #include "kernels/broken/piece.hpp"

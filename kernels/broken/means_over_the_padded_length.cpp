@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: means of dx over n, rounded up to a multiple of 8
 // Means are over the length that a row is padded to, a multiple of 8; powers of two do not show it.
 #include "kernels/broken/piece.hpp"
 

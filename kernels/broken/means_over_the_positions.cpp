@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: means of dx over S
 // The means of a group are over the positions of one channel: the channels of the group are forgotten.
 #include "kernels/broken/piece.hpp"
 

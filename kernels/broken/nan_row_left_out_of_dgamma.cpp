@@ -1,4 +1,4 @@
-// rejected by: special_gradients; looks like: -
+// rejected by: special_gradients; looks like: NaN left out
 // Rows with a NaN are skipped in the sums over rows.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: means of dx not divided by D
 // r g - mean(g) - x̂ mean(g x̂): the parentheses are forgotten, and only g is divided by the deviation.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: mean term in dx
 // The backward of a layer_norm without a mean: rows that are not centred have no mean(g).
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: saved statistic is the variance; declared the reciprocal standard deviation
 // Takes the reciprocal deviation for a variance, and its reciprocal root once more: right where the variance is near
 // 1.
 #include "kernels/broken/piece.hpp"

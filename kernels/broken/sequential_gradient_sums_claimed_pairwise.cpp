@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: sequential sums in groups
 // Claims sums over a binary tree and adds one after the other: what shows is the length of the sums.
 #include "kernels/broken/piece.hpp"
 

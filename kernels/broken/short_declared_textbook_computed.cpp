@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: computes from the textbook form; declared the short form
 // Goes through the gradients of variance and mean, where the short formula is declared.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: single_value; looks like: -
+// rejected by: single_value; looks like: inference formula in training, or mean term of dx missing
 // A group of one element is taken for one whose statistics are constants: its dx is g r rather than 0.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: cotangent_linearity; looks like: -
+// rejected by: cotangent_linearity; looks like: dx zero
 // A row whose gradients are all below 3e-5 is taken for one without, and gets a dx of 0.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: handed statistics rounded to bfloat16
 // The handed mean and deviation are rounded to the type of the tensors before they are used.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: finite_differences; looks like: -
+// rejected by: finite_differences; looks like: gamma missing in the sums of dx
 // The two means are of dy, not of dy gamma, although g itself is right; a driver that checked such a kernel had the
 // same mistake.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: means of dx over other axes
 // The sums of g run over the rows of a column rather than within the row; square inputs of one value do not show it.
 #include <vector>
 

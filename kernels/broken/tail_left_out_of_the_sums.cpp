@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: elements left out of the sums of dx
 // The sums over g are of whole vectors of 8; dx is written for all elements.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: computes from the short form; declared the textbook form
 // Declares the textbook formula: the last sum is to be multiplied by x̂ minus its mean. Only statistics that are not
 // quite those of x show the difference.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: training_and_inference; looks like: -
+// rejected by: training_and_inference; looks like: training formula in inference
 // Given statistics are constants, but dx loses its means as if they came from x.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: saved statistic is the reciprocal standard deviation; declared the variance
 // Declares that it is handed the variance, and uses it as the reciprocal deviation.
 #include "kernels/broken/piece.hpp"
 

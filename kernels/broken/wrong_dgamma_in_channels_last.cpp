@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: -
+// rejected by: layouts; looks like: only the first position reduced into dgamma, dbeta
 // In channels last the columns of one group lie apart, and dgamma and dbeta take the first position of each row only.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: mean term of dx missing
 // The path without gamma forgets that mean(g) is still there.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: all gradients zero
 // The fast kernel for 1024 columns is chosen, finds no beta and returns early: all gradients are zero.
 #include "kernels/broken/piece.hpp"
 

@@ -180,6 +180,17 @@ PhaseRoles default_roles(std::optional<Variant> variant, Phase phase, SavedUse u
   return roles;
 }
 
+// Inference is about statistics that are given: a kernel that could be handed none could not be tried.
+void check_given_statistics(const PhaseRoles& roles, const VariantRow& row, Phase phase, const std::string& where) {
+  const auto supports = [&](Role role) { return (roles.supported & bit(role)) != 0; };
+  const bool saved = supports(Role::stat) && (!row.centred || supports(Role::mean));
+  const bool running =
+      !row.running.empty() && supports(Role::running_var) && (!row.centred || supports(Role::running_mean));
+  if (saved || running) return;
+  refuse(where + " supports no given statistics in " + std::string(normgate::name_of(phase)) + "; it must support " +
+         (row.running.empty() ? "" : "running_mean and running_var, or ") + (row.centred ? "mean and stat" : "stat"));
+}
+
 // What a backward kernel may not combine.
 void check_backward_roles(const PhaseRoles& roles, Phase phase, SavedUse use, const std::string& where) {
   const std::string in_phase = " in " + std::string(normgate::name_of(phase));
@@ -236,6 +247,8 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
     roles.supported |= roles.required;
     const auto number_of = static_cast<Phase>(phase);
     if (undeclared) roles = default_roles(result.variant, number_of, result.claim.saved_use);
+    if (result.variant && !is_training(number_of))
+      check_given_statistics(roles, row_of(*result.variant), number_of, where);
     if (is_backward(number_of)) check_backward_roles(roles, number_of, result.claim.saved_use, where);
     result.roles[phase] = roles;
   }

@@ -140,6 +140,13 @@ HWY_INLINE void gradients_block(const Job& job, const Block& block, const Gradie
                   block.p.at[DX] + s * positions.stride[DX], block.count, of_columns, gamma);
 }
 
+// Worst row error found where the statistics are computed here: 0.502 ulp, for a mean 2^24 times as large as the
+// differences; with handed ones 0.5.
+//   x = 16777208, 16777210 | 16777210, 16777208 | 16777211, 16777208 by channel, eps 1e-05,
+//   dy -0x1.18f27ep+0 (-1.09745014), -0x1.501584p+0 (-1.3128283) | 0x1.0adb82p-1 (0.521205962),
+//   0x1.9bb4aep+0 (1.6082257) | 0x1.fe3bcap+0 (1.99309981), 0x1.7b5216p+0 (1.48172128),
+//   gamma -0x1.ea728cp-4 (-0.119738147), -0x1.504a28p+0 (-1.31363153), -0x1.596dp-1 (-0.674659729)
+//   dx[1][1] = -0x1.031d4p+0 (-1.01216507), by definition -0x1.031d3eff12f8ep+0 (-1.01216501)
 void channels_gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
   for_each_block(job, first, width, [&](const Block& block) HWY_ATTR { gradients_block(job, block, scalars); });
 }

@@ -175,6 +175,12 @@ void columns_sums(const Job& job, const Pointers& first, std::int64_t width, con
   product.total(width, sums.products);
 }
 
+// Worst row error found where the statistics are computed here: 0.502 ulp, for a mean 2^24 times as large as the
+// differences; with handed ones 0.5.
+//   x = 16777208, 16777208, 16777209 in the first of two columns, eps 1e-05,
+//   dy 0x1.28ccc8p-1 (0.579687357), -0x1.d7ecd6p-1 (-0.92172879), -0x1.d70416p-11 (-0.000898391649),
+//   gamma -0x1.a7dfccp+0 (-1.65575862)
+//   dx[0] = -0x1.517fdep+1 (-2.6367147), by definition -0x1.517fdcff39275p+1 (-2.63671458)
 void columns_gradients(const Job& job, const Pointers& first, std::int64_t width, const GradientScalars& scalars) {
   const Axis& outer = job.reduced[0];
   const Axis& inner = job.reduced[1];

@@ -87,6 +87,13 @@ void planes_sums(const Job& job, const Pointers& first, std::int64_t, const doub
   sums_of_group<true>(job, first, *mean, *rstd, sums);
 }
 
+// Worst row error found where the statistics are computed here: 0.502 ulp, for a mean 2^24 times as large as the
+// differences; with handed ones 0.5.
+//   x = 16777212, 16777210 | 16777213, 16777211 | 16777212, 16777212, eps 1e-05,
+//   dy 0x1.ef24dcp+0 (1.93415618), -0x1.522efcp+0 (-1.32102942) | -0x1.e43f54p+0 (-1.89159131),
+//   -0x1.93eaf8p+0 (-1.57780409) | -0x1.eb12d2p+0 (-1.91825593), -0x1.06a436p-3 (-0.128242895),
+//   gamma -0x1.904f32p-3 (-0.195463553)
+//   dx[2] = 0x1.08efcap-2 (0.258727223), by definition 0x1.08efcb0122a2dp-2 (0.258727238)
 void planes_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
   const Axis& run = job.reduced[1];
   for (std::int64_t o = 0; o < job.reduced[0].extent; ++o) {

@@ -40,6 +40,12 @@ void rows_sums(const Job& job, const Pointers& first, std::int64_t, const double
   sums_of_group<true>(job, first, *mean, *rstd, sums);
 }
 
+// Worst row error found where the statistics are computed here: 0.505 ulp, for a mean 2^24 times as large as the
+// differences; with handed ones 0.5.
+//   x = 16777211, 16777210, 16777211, eps 1e-05,
+//   dy 0x1.54020ep-1 (0.664078176), -0x1.0c36aap+0 (-1.04770911), -0x1.e4140ap+0 (-1.89093077),
+//   gamma 0x1.d0b45ep+0 (1.81525218), -0x1.4e8c5ep-1 (-0.653414667), 0x1.5f2b96p+0 (1.37175882)
+//   dx[2] = -0x1.01e824p+2 (-4.02979374), by definition -0x1.01e825025e712p+2 (-4.02979398)
 void rows_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
   const Along gamma = gamma_along(job, first, job.reduced[1]);
   gradients_of_run(first.at[X], first.at[DY], first.at[DX], job.size, scalars, gamma);

@@ -83,6 +83,12 @@ void strided_sums(const Job& job, const Pointers& first, std::int64_t, const dou
   sums_of_group<false>(job, first, *mean, *rstd, sums);
 }
 
+// Worst row error found where the statistics are computed here: 0.505 ulp, for a mean 2^24 times as large as the
+// differences; with handed ones 0.5.
+//   x = 16777210, 16777211, 16777211 at stride 2, eps 1e-05,
+//   dy -0x1.1810aep+0 (-1.09400451), 0x1.cdee9p-3 (0.225552678), 0x1.80b752p+0 (1.50279725),
+//   gamma -0x1.765d1p-1 (-0.731178761), -0x1.2a2b1cp+0 (-1.1647203), 0x1.23389cp+0 (1.13758254)
+//   dx[2] = 0x1.0bc1bcp+1 (2.0918498), by definition 0x1.0bc1bd0291954p+1 (2.09184992)
 void strided_gradients(const Job& job, const Pointers& first, std::int64_t, const GradientScalars& scalars) {
   const Axis& outer = job.reduced[0];
   const Axis& inner = job.reduced[1];

@@ -11,7 +11,7 @@
 // Preconditions: a correctly rounded root and no Welford where statistics are taken from x; divisor n; outside the root
 // √v = 1, since the term of x̂ is over √v there. It finds a divisor n-1 in place of n at any length, to 2^20. Other even
 // n are judged where the kernel promises to divide by n and all quotients are exact: mean and variance are, as said;
-// those of the sums over g are measured too.
+// the mean of g is measured too, and Σgd has to be 0.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -223,8 +223,9 @@ Expected expected_of(const Case& c, const Claim& claim) {
     // Over r² by the derivative of 1/D, over √v = 1 outside the root.
     const double q_over_r = problem.convention.eps == EpsPlacement::outside ? r : r * r;
     const double factor = training && varies ? q_over_r * sum_gd / n : 0;
-    const bool quotients = std::fma(mean_g, n, -(training && row.centred ? sum_g : 0)) == 0 &&
-                           std::fma(factor, n, -(training && varies ? q_over_r * sum_gd : 0)) == 0;
+    // By another n than a power of two only the mean of g may be divided: d/n times Σgd is not a mean, and not exact.
+    const bool power = (groups.size() & (groups.size() - 1)) == 0;
+    const bool quotients = power || (factor == 0 && std::fma(mean_g, n, -(training && row.centred ? sum_g : 0)) == 0);
     int low = std::min(of_g.low(), lowest_bit(mean_g));
     double largest = 0;
     each([&](std::size_t, std::size_t, double dy, double weight, double x, double d) {

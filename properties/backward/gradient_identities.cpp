@@ -82,9 +82,11 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
         allowed +=
             std::fabs(weight[j]) * (tolerance[index[j]] + f.bound + (std::fabs(value) + std::fabs(f.hi)) * rounding);
       }
-      if (apart) allowed += std::fabs(function - want);
+      const double missed = apart ? std::fabs(function - want) : 0;
       const double error = std::fabs(got - want);
-      const double share = error == 0 ? 0 : error / allowed;
+      // What the declared function misses is no quality of the kernel.
+      const double share = error <= missed ? 0 : (error - missed) / allowed;
+      allowed += missed;
       judgement.worst_share = std::max(judgement.worst_share, share);
       judgement.worst_role = Role::dx;
       if (error <= allowed || judgement.violation) return;

@@ -71,19 +71,6 @@ void add_counts(Planner& planner) {
   }
 }
 
-void add_threads(Planner& planner) {
-  std::int32_t threads = 2;
-  for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
-    Recipe recipe;
-    recipe.length = length;
-    recipe.groups = length > 1000 ? 3 : 37;
-    recipe.kappa = 10;
-    recipe.threads = threads;
-    planner.add(recipe);
-    threads = threads % 5 + 2;
-  }
-}
-
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "gradients");
   // In inference an element is a product, and only the parameters' gradients are sums over a group.
@@ -124,7 +111,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   planner.add_subsets();
   planner.add_shapes({Profile::conditioned});
   add_counts(planner);
-  if (subject.kernel.max_threads > 1) add_threads(planner);
+  if (subject.kernel.max_threads > 1) planner.add_threads();
   if (planner.primary())
     for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
       if (length > 65536 && !is_training(subject.phase) && effort == Effort::quick) continue;
@@ -144,6 +131,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   Judgement judgement;
   judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs,
                       written(c.problem(), gradient_roles), judgement);
+  judgement.fitting_uses = fitting_uses(c, subject, outcomes[0].outputs);
   return judgement;
 }
 

@@ -14,12 +14,15 @@
 // An infinite x whose 1/D is 0 leaves dgamma a sum over the other groups, for which there is no bound here: a finite
 // number in the place of a finite one is then not judged. Handed statistics are NaN or infinite only where x is. A
 // single value under n-1 has constant statistics where the convention states its variance: whether x - mean of an
-// infinite x is then 0 or NaN is open, and not judged.
+// infinite x is then 0 or NaN is open, and not judged. Nor is what a NaN or an infinity in dy or gamma makes of the
+// last term of dx where the convention says that the term is 0 (up to a floor, and without a variance where eps stands
+// outside the root): 0 times it, or nothing at all. Through mean(g) a NaN reaches the group all the same.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "properties/dependency.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -48,20 +51,6 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   return planner.take();
 }
-
-struct Dependency {
-  bool nan = false;
-  bool infinite = false;
-  void add(float value) {
-    nan = nan || std::isnan(value);
-    infinite = infinite || std::isinf(value);
-  }
-  void add(const Dependency& other) {
-    nan = nan || other.nan;
-    infinite = infinite || other.infinite;
-  }
-  [[nodiscard]] bool any() const { return nan || infinite; }
-};
 
 class SpecialJudge {
  public:
@@ -96,6 +85,7 @@ class SpecialJudge {
       });
       if (training) whole.add(normalized);
       const bool is_open = divides_by_0 && normalized.any();
+      const bool term_is_open = training && !normalized.any() && lacks_the_last_term(q);
       groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
         const auto index = static_cast<std::size_t>(i);
         const std::size_t channel = channel_of(at);
@@ -104,7 +94,7 @@ class SpecialJudge {
           depends.add(inputs[Role::dy][index]);
           if (problem.gamma) depends.add(inputs[Role::gamma][channel]);
         }
-        if (is_open) {
+        if (is_open || (term_is_open && depends.any() && !(depends.nan && subject_.row.centred))) {
           ++judgement_.not_judged;
         } else {
           demand(Role::dx, index, depends);
@@ -138,6 +128,29 @@ class SpecialJudge {
     if (case_.problem().gamma) result.add(case_.inputs()[Role::gamma][channel_of(at)]);
     if (case_.problem().beta) result.add(case_.inputs()[Role::beta][channel_of(at)]);
     return result;
+  }
+
+  // Whether the convention makes the last term of a group's dx 0; groups that rounding might move there count as such.
+  [[nodiscard]] bool lacks_the_last_term(std::int64_t q) const {
+    const Problem& problem = case_.problem();
+    const auto group = static_cast<std::size_t>(q);
+    double variance = demand_.truth->groups[group].variance.hi;
+    if (problem.saved) {
+      const auto stat = static_cast<double>(case_.inputs()[Role::stat][group]);
+      const bool outside = problem.convention.eps == EpsPlacement::outside;
+      const double deviation = 1 / stat - (outside ? problem.eps : 0);
+      variance = problem.convention.saved == SavedStatistic::variance ? stat : deviation * deviation;
+    }
+    constexpr double slack = 0x1p-16;
+    switch (problem.convention.eps) {
+      case EpsPlacement::inside:
+        break;
+      case EpsPlacement::outside:
+        return !(std::sqrt(variance) > slack * problem.eps);
+      case EpsPlacement::floor:
+        return !(variance > (1 + slack) * problem.eps);
+    }
+    return false;
   }
 
   // The statistics that inference is given.

@@ -2,13 +2,13 @@
 // statistics is -(r mean g + q d Σgd/N), inside the root -r (mean g + x̂ mean(g x̂)); and in inference an element of dx
 // depends on its own dy alone.
 //
-// Proof of the tolerances. Training's dx lies within its bound, widened to one around the derivative; inference's
-// within its bound of g r~ with the given r~, so within bound + |g r~ - g r| of g r with the exact r; the difference of
-// the exact values is the term above, computed here in double, which n 2^-48 of its moduli covers. In the second half
-// both calls have the same truth at the elements that are kept: sum of bounds, and equal bits in a group that is kept
-// whole iff the kernel promises row_independent.
-// Preconditions: the first half is tried in backward_training, of a kernel that has both phases and can be given the
-// statistics of groups in inference; handed ones are nearest to the true ones.
+// Proof of the tolerances. Training's dx lies within its bound of the function F that the kernel computes of what it is
+// handed, so within bound + |F - derivative| of the derivative; inference's within its bound of g r~ with the given r~,
+// so within bound + |g r~ - g r| of g r with the exact r; the difference of the exact values is the term above,
+// computed here in double, which n 2^-48 of its moduli covers. In the second half both calls have the same truth at the
+// elements that are kept: sum of bounds, and equal bits in a group that is kept whole iff the kernel promises
+// row_independent. Preconditions: the first half is tried in backward_training, of a kernel that has both phases and
+// can be given the statistics of groups in inference; handed ones are nearest to the true ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,9 +137,9 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
 Judgement judge_difference(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes) {
   Judgement judgement;
   const Case& inference = inference_of(c, subject);
-  const Demand training = demand_around_derivative(c, subject);
+  const Demand training = demand_of(c, subject);
   const Demand given = demand_of(inference, subject);
-  const Truth& derivative = *training.truth;
+  const Truth& derivative = c.gradient(SavedUse::recomputes);
   const auto& function = given.truth->out[Role::dx];
   const Groups groups(c.problem().shape, subject.row);
   const auto n = static_cast<double>(groups.size());
@@ -156,7 +156,8 @@ Judgement judge_difference(const Case& c, const Subject& subject, std::span<cons
     for (std::size_t j = 0; j < terms.index.size(); ++j) {
       const std::size_t i = terms.index[j];
       const double tolerance = training.bounds.tolerance[Role::dx][i] + given.bounds.tolerance[Role::dx][i];
-      if (!(tolerance < infinity) || !function[i].finite() || !derivative.out[Role::dx][i].finite()) {
+      if (!(tolerance < infinity) || !function[i].finite() || !training.truth->out[Role::dx][i].finite() ||
+          !derivative.out[Role::dx][i].finite()) {
         ++judgement.not_judged;
         continue;
       }
@@ -165,13 +166,18 @@ Judgement judge_difference(const Case& c, const Subject& subject, std::span<cons
       const double want = -(terms.r * mean_g + terms.d[j] * projection);
       const double moduli = terms.r * (terms.moduli_g / n) +
                             std::fabs(terms.d[j]) * terms.q * terms.moduli_gd / std::max(terms.divisor, 1.0);
-      const double allowed = tolerance + derivative.out[Role::dx][i].bound + function[i].bound +
-                             std::fabs((function[i].hi - own) + function[i].lo) + (moduli + std::fabs(own)) * rounding;
+      // What the functions of rounded statistics are away from those of the exact ones is no quality of the kernel.
+      const Exact& declared = training.truth->out[Role::dx][i];
+      const Exact& exact = derivative.out[Role::dx][i];
+      const double apart = std::fabs((declared.hi - exact.hi) + (declared.lo - exact.lo)) + declared.bound +
+                           exact.bound + std::fabs((function[i].hi - own) + function[i].lo) + function[i].bound;
+      const double bound = tolerance + (moduli + std::fabs(own)) * rounding;
+      const double allowed = bound + apart;
       const auto got_training = static_cast<double>(outcomes[0].outputs[Role::dx][i]);
       const auto got_inference = static_cast<double>(outcomes[1].outputs[Role::dx][i]);
       const double got = got_training - got_inference;
       const double error = std::fabs(got - want);
-      const double share = error == 0 ? 0 : error / allowed;
+      const double share = error <= apart ? 0 : (error - apart) / bound;
       judgement.worst_share = std::max(judgement.worst_share, share);
       judgement.worst_role = Role::dx;
       if (error <= allowed || judgement.violation) continue;

@@ -49,19 +49,6 @@ void add_lengths(Planner& planner, std::int64_t most) {
   }
 }
 
-void add_threads(Planner& planner) {
-  std::int32_t threads = 2;
-  for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
-    Recipe recipe;
-    recipe.length = length;
-    recipe.groups = length > 1000 ? 3 : 37;
-    recipe.kappa = 10;
-    recipe.threads = threads;
-    planner.add(recipe);
-    threads = threads % 5 + 2;
-  }
-}
-
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "accuracy");
   const std::int64_t most = effort == Effort::quick ? 8200 : 70000;
@@ -69,7 +56,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   planner.add_subsets();
   planner.add_shapes({Profile::conditioned, Profile::outlier_channels});
   planner.add_counts();
-  if (subject.kernel.max_threads > 1) add_threads(planner);
+  if (subject.kernel.max_threads > 1) planner.add_threads();
   if (planner.primary())
     for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
       Recipe recipe;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "properties/dependency.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "properties/list.hpp"
@@ -35,19 +36,6 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   return planner.take();
 }
-
-struct Dependency {
-  bool nan = false;
-  bool infinite = false;
-  void add(float value) {
-    nan = nan || std::isnan(value);
-    infinite = infinite || std::isinf(value);
-  }
-  void add(const Dependency& other) {
-    nan = nan || other.nan;
-    infinite = infinite || other.infinite;
-  }
-};
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;

@@ -104,8 +104,10 @@ Problem inside_claim(Problem problem, const Subject& subject) {
     if (subject.convention.momentum == MomentumForm::accumulated_weight && !supports(subject, Role::running_weight))
       problem.running = false;
   } else {
-    const bool running = !subject.row.running.empty() && supports(subject, Role::running_var);
-    const bool saved = supports(subject, Role::stat);
+    const bool centred = subject.row.centred;
+    const bool running = !subject.row.running.empty() && supports(subject, Role::running_var) &&
+                         (!centred || supports(subject, Role::running_mean));
+    const bool saved = supports(subject, Role::stat) && (!centred || supports(subject, Role::mean));
     problem.saved = problem.running = false;
     if (problem.given == Given::none) problem.given = Given::running;
     if (!running) problem.given = Given::saved;
@@ -299,6 +301,19 @@ void Planner::add(Problem problem) {
   if (problem.key == 0) problem.key = splitmix(state_) >> 16U;
   problem = inside_claim(std::move(problem), subject_);
   if (check(problem).empty()) problems_.push_back(std::move(problem));
+}
+
+void Planner::add_threads() {
+  std::int32_t threads = 2;
+  for (const std::int64_t length : {1, 5, 64, 100, 768, 9000}) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = length > 1000 ? 3 : 37;
+    recipe.kappa = 10;
+    recipe.threads = threads;
+    add(recipe);
+    threads = threads % 5 + 2;
+  }
 }
 
 void Planner::add_counts() {

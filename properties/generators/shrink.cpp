@@ -129,9 +129,16 @@ std::vector<Problem> smaller(const Problem& problem) {
 }
 
 Shrunk smallest(const Problem& problem, const std::function<bool(const Problem&)>& still_fails, int tries,
-                const std::function<bool()>& go_on) {
+                const std::function<bool()>& go_on, const std::function<Problem(const Problem&)>& inside) {
+  const auto steps = [&inside](const Problem& from) {
+    std::vector<Problem> result = smaller(from);
+    if (!inside) return result;
+    for (Problem& step : result) step = inside(step);
+    std::erase_if(result, [&](const Problem& step) { return step == from || !check(step).empty(); });
+    return result;
+  };
   const rc::Shrinkable<Problem> root = rc::shrinkable::shrinkRecur(
-      Problem(problem), [](const Problem& from) { return rc::seq::fromContainer(smaller(from)); });
+      Problem(problem), [&steps](const Problem& from) { return rc::seq::fromContainer(steps(from)); });
   Shrunk result{problem, 0};
   // The same candidate comes up again below another parent; its answer is known.
   std::set<std::string> known_to_pass;

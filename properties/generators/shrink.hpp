@@ -22,8 +22,10 @@ struct Shrunk {
   int tries = 0;  // problems that were asked about
 };
 // Greedy descent: the first smaller problem that `still_fails` is gone on from, until none does or `tries` are used up
-// or `go_on` (asked before each try) says no. `problem` itself is taken to fail.
+// or `go_on` (asked before each try) says no. `problem` itself is taken to fail. `inside`, where there is one, brings a
+// step back inside what the kernel claims: a tensor that may not have its own layout follows the others.
 [[nodiscard]] Shrunk smallest(const Problem& problem, const std::function<bool(const Problem&)>& still_fails, int tries,
-                              const std::function<bool()>& go_on);
+                              const std::function<bool()>& go_on,
+                              const std::function<Problem(const Problem&)>& inside = {});
 
 }  // namespace normgate

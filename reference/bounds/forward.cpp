@@ -12,6 +12,7 @@
 //             |Δr|/r + δ r^ |Σγg| / Σg² + Σ|ρ||g| / Σg², and the mean of e at most (|Σγd| |Δr| + δ r^ |Σγ| + Σ|ρ|) / n.
 #include "reference/bounds/forward.hpp"
 
+#include "reference/bounds/judged.hpp"
 #include "reference/bounds/statistics.hpp"
 #include "reference/problem/affine.hpp"
 #include "reference/problem/groups.hpp"
@@ -64,15 +65,7 @@ class Forward : private StatisticsBounds {
     if (problem_.running) batch_.resize(truth_.out[Role::running_var].size());
   }
   void set(Role role, std::size_t at, double tolerance, double scale, bool judged) {
-    if (truth_.out[role].empty()) return;
-    const Exact& exact = truth_.out[role][at];
-    bounds_.scale[role][at] = std::max(0x1p-126, scale);  // also where scale is NaN
-    if (!judged) return;
-    if (std::isnan(exact.hi)) {
-      bounds_.tolerance[role][at] = 0;  // the definition says NaN for finite inputs: NaN is demanded
-    } else if (exact.finite() && std::fabs(exact.hi) + tolerance < 0x1.fffffep127) {
-      bounds_.tolerance[role][at] = tolerance;
-    }
+    enter(bounds_, truth_, role, at, tolerance, scale, judged);
   }
 
   void judge_statistics(std::int64_t q, const Group& group, const Statistics& s, bool range) {

@@ -81,7 +81,7 @@ struct Statistics {
   bool fits = true;  // no sum of squares leaves float32's range
 };
 
-class StatisticsBounds : protected Arithmetic {
+class StatisticsBounds : public Arithmetic {
  public:
   StatisticsBounds(const Problem& problem, const Claim& claim);
 

@@ -258,6 +258,19 @@ std::vector<float> make_constant(const Setting& setting) {
   return fill(setting, [&](const Place& place) { return static_cast<float>(place.centre * setting.unit); });
 }
 
+// A position where tails and unrolled loops go wrong: one of three ends, next to a multiple of 4, 8 or 16, or anywhere.
+std::int64_t end_or_boundary(const Words& words, std::int64_t m, const std::array<std::int64_t, 3>& ends) {
+  const std::uint32_t choice = words.w[0] % 8;
+  std::int64_t position = static_cast<std::int64_t>(words.w[1]) % m;
+  if (choice < 3) {
+    position = ends[choice];
+  } else if (choice < 6) {
+    const std::int64_t width = std::int64_t{4} << (choice - 3);
+    position = position / width * width + static_cast<std::int64_t>((words.w[0] >> 3U) % 3) - 1;
+  }
+  return std::clamp<std::int64_t>(position, 0, m - 1);
+}
+
 std::vector<float> make_needle(const Setting& setting) {
   struct Needle {
     std::int64_t position;
@@ -267,31 +280,10 @@ std::vector<float> make_needle(const Setting& setting) {
   std::vector<Needle> needles(static_cast<std::size_t>(m > 0 ? setting.groups : 0));
   for (std::size_t q = 0; q < needles.size(); ++q) {
     const Words words = random_words(setting.key, stream_of(Purpose::place, Role::x), q);
-    // Ends and vector boundaries, where tails and unrolled loops go wrong.
-    const std::int64_t random = static_cast<std::int64_t>(words.w[1]) % m;
-    std::int64_t position = random;
-    switch (words.w[0] % 8) {
-      case 0:
-        position = 0;
-        break;
-      case 1:
-        position = m - 1;
-        break;
-      case 2:
-        position = m - 2;
-        break;
-      case 3:
-      case 4:
-      case 5: {
-        const std::int64_t width = std::int64_t{4} << (words.w[0] % 8 - 3);
-        position = random / width * width + static_cast<std::int64_t>((words.w[0] >> 3U) % 3) - 1;
-        break;
-      }
-      default:
-        break;
-    }
+    const std::array<std::int64_t, 3> ends{0, m - 1, m - 2};
+    const std::int64_t position = end_or_boundary(words, m, ends);
     const double value = sign(words.w[2]) * std::max(setting.problem.kappa, 8.0) * (1 + fraction(words.w[3]));
-    needles[q] = {std::clamp<std::int64_t>(position, 0, m - 1), value};
+    needles[q] = {position, value};
   }
   return fill(setting, [&](const Place& place) {
     const Needle& needle = needles[static_cast<std::size_t>(place.group)];
@@ -668,27 +660,7 @@ std::int64_t unit_place(const Setting& setting, std::int64_t q) {
   const Words words = random_words(setting.key, stream_of(Purpose::place, Role::dy), static_cast<std::uint64_t>(q));
   if (q > 0 && (words.w[3] & 1U) != 0) return -1;
   const std::int64_t m = setting.m;
-  const std::int64_t random = static_cast<std::int64_t>(words.w[1]) % m;
-  std::int64_t position = random;
-  switch (words.w[0] % 8) {
-    case 0:
-    case 1:
-      position = m - 1;
-      break;
-    case 2:
-      position = 0;
-      break;
-    case 3:
-    case 4:
-    case 5: {
-      const std::int64_t width = std::int64_t{4} << (words.w[0] % 8 - 3);
-      position = random / width * width + static_cast<std::int64_t>((words.w[0] >> 3U) % 3) - 1;
-      break;
-    }
-    default:
-      break;
-  }
-  return std::clamp<std::int64_t>(position, 0, m - 1);
+  return end_or_boundary(words, m, {m - 1, m - 1, 0});
 }
 
 std::vector<float> make_cotangent(const Setting& setting, const std::vector<float>& x, const Inputs& inputs) {
@@ -710,7 +682,7 @@ std::vector<float> make_cotangent(const Setting& setting, const std::vector<floa
       const auto index = static_cast<std::uint64_t>(i);
       const double xi = x.empty() ? 0.0 : static_cast<double>(x[static_cast<std::size_t>(i)]);
       double hat = normalized ? (xi - spread.mean) * spread.rstd : 0;
-      if (!std::isfinite(hat)) hat = 1;
+      if (!(std::fabs(hat) <= 0x1p100)) hat = 1;  // NaN too: explicit values may be anything
       double value = 1;
       switch (problem.cotangent) {
         case Cotangent::ones:

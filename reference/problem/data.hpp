@@ -43,11 +43,10 @@ namespace normgate {
 //   random              z; in exact and exact_sum integers from -1 to 2, plus 0 to 2 times the side of c that x is on
 //   ones                1
 //   pooled              z, the same for all positions S; in exact and exact_sum integers from -1 to 2
-//   normalized          x̂ = (x - mean)/D, 1 where that is not finite; in exact, where eps is exact_eps, ±level over a
-//                       power of two
+//   normalized          x̂ = (x - mean)/D, 1 where that is NaN or above 2^100; in exact, where eps is exact_eps,
+//                       ±level over a power of two
 //   mixed               a + b·x̂ + z/64, a and b of ±(1 … 4) per group
-//   unit                1 at one element of the group (in about half of the groups, the first in any case), 0
-//   elsewhere:
+//   unit                1 at one element of the group (in about half of the groups, the first in any case), else 0:
 //                       the last, the first, at a multiple of 4, 8 or 16 ± 1, or anywhere
 //
 // In special one group in four has a NaN or an infinity in dy, whatever the cotangent. What gradients are added to is

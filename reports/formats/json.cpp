@@ -64,6 +64,7 @@ Json unit_json(const Unit& unit) {
                    {"problem", clean_text(unit.worst.problem)},
                    {"output", clean_text(unit.worst.output)}}},
                  {"seconds", number(unit.seconds)}};
+  if (unit.fitting_uses >= 0) result["fitting_uses"] = unit.fitting_uses;
   if (!unit.reason.empty()) result["reason"] = clean_text(unit.reason);
   if (unit.finding) {
     result["finding"] = rows_json(*unit.finding);

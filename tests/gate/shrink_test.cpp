@@ -127,6 +127,28 @@ TEST(Shrink, WhatTheFailureNeedsOfABackwardProblemStays) {
             "backward_training layer_norm n=1 g=1 k=1 s=1 dy.layout=ngks gamma=0 beta=0 cotangent=ones key=0x0");
 }
 
+TEST(Shrink, StepsComeBackInsideTheClaim) {
+  // A kernel of one layout for all: a failure that padding brings must not end in tensors laid out differently.
+  Problem padded = large_backward();
+  padded.in_place = false;
+  for (const Role role : {Role::x, Role::dy, Role::dx}) padded.layout[role] = Layout{.pad = 3};
+  const auto one_layout = [](Problem problem) {
+    problem.layout[Role::dy] = problem.layout[Role::dx] = problem.layout[Role::x];
+    return problem;
+  };
+  int tried = 0;
+  const auto fails = [&](const Problem& problem) {
+    ++tried;
+    EXPECT_EQ(problem.layout[Role::dy], problem.layout[Role::x]) << print(problem);
+    EXPECT_EQ(problem.layout[Role::dx], problem.layout[Role::x]) << print(problem);
+    return problem.layout[Role::x].pad > 0;
+  };
+  const Problem shrunk = smallest(padded, fails, 1000, always, one_layout).problem;
+  EXPECT_GT(tried, 10);
+  EXPECT_EQ(shrunk.layout[Role::dx].pad, 3);
+  EXPECT_EQ(element_count(shrunk.shape), 1);
+}
+
 TEST(Shrink, BudgetsAreKept) {
   int asked = 0;
   const auto never = [&](const Problem&) {

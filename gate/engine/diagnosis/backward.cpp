@@ -28,6 +28,9 @@ std::string_view name_of_use(SavedUse use) {
   }
   return "nothing";
 }
+std::string name_of_other_use(SavedUse use, SavedUse declared) {
+  return fmt::format("computes from {}; declared {}", name_of_use(use), name_of_use(declared));
+}
 std::string_view declaration_of(SavedUse use) {
   switch (use) {
     case SavedUse::short_form:
@@ -79,17 +82,12 @@ Diagnosed BackwardDiagnosis::find() {
 }
 
 bool BackwardDiagnosis::contradicts() {
-  bool any = false;
-  bool all = true;
-  for_each_prediction([&](const std::string&, const std::string&, const std::string&, const Fit& fit) {
-    any = true;
-    all = all && fit.contradicted;
-  });
-  return any && all;
+  return all_contradicted([this](const Visit& visit) { for_each_prediction(visit); });
 }
 
 void BackwardDiagnosis::for_each_prediction(const Visit& visit) const {
-  conventions(visit);
+  // A truth costs much; and what conventions change, they change in dx first.
+  if (!quick_ || any_[Role::dx]) conventions(visit);
   other_uses(visit);
   if (!model_holds_) return;
   accumulation(visit);
@@ -344,7 +342,7 @@ Fit BackwardDiagnosis::compare(const Prediction& prediction) const {
 
 // A gradient that is added to the poison is the poison still.
 void BackwardDiagnosis::seen_in_parameters() {
-  constexpr std::string_view name = "gradients not written, or added where overwrite is declared";
+  constexpr std::string_view name = "gradients not written or added where overwrite is declared";
   if (!asked(name) || !has_finding(runner::FindingKind::unwritten) || suspects_.empty() ||
       !only_suspected({Role::dgamma, Role::dbeta}) || problem_.convention.gradients == Gradients::accumulate)
     return;
@@ -425,7 +423,7 @@ void BackwardDiagnosis::other_uses(const Visit& visit) const {
   const SavedUse declared = subject_.kernel.claim.saved_use;
   for (const SavedUse use : {SavedUse::short_form, SavedUse::textbook, SavedUse::recomputes}) {
     if (use == declared || (use == SavedUse::textbook && !subject_.row.centred)) continue;
-    const std::string diagnosis = fmt::format("computes from {}; declared {}", name_of_use(use), name_of_use(declared));
+    const std::string diagnosis = name_of_other_use(use, declared);
     if (!asked(diagnosis)) continue;
     runner::KernelInfo kernel = subject_.kernel;
     kernel.claim.saved_use = use;
@@ -632,37 +630,69 @@ void BackwardDiagnosis::other_layouts(const Visit& visit) const {
 
 // ---- other claims
 
+bool BackwardDiagnosis::large_means() const {
+  for (std::int64_t group = 0; group < groups_.count(); ++group) {
+    const Statistics own = truth_of(group);
+    if (group_suspected_[static_cast<std::size_t>(group)] && !(std::fabs(own.mean * own.factor) >= 8)) return false;
+  }
+  return std::any_of(group_suspected_.begin(), group_suspected_.end(), [](bool suspected) { return suspected; });
+}
+
 // What the claim would have to be for these errors to be roundings.
 void BackwardDiagnosis::other_claims() {
   const auto with = [&](const std::string& diagnosis, const std::string& sentence, const std::string& advice,
-                        const std::function<void(Claim&)>& change) {
+                        const std::function<void(Claim&)>& change, int rank = 4) {
     if (!asked(diagnosis)) return;
     Claim claim = subject_.kernel.claim;
     change(claim);
     if (claim == subject_.kernel.claim || !covered_by(claim)) return;
-    add(4, diagnosis, sentence, advice);
+    add(rank, diagnosis, sentence, advice);
   };
   with("sequential sums in groups", "errors within the bound of sums of a group one term after the other",
        "declare `.group_sum` in its claim to be held to that", [](Claim& claim) { claim.group_sum = Sum{}; });
   with("sequential sums across groups", "errors within the bound of sums over the groups one after the other",
        "declare `.across_groups` in its claim to be held to that", [](Claim& claim) { claim.across_groups = Sum{}; });
-  // Its bound is wide where means are large, and covers what the others do.
-  if (std::any_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; })) return;
-  with("folded form",
-       "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",
-       "declare `.form = NG_FOLDED` in its claim to be held to that", [&](Claim& claim) {
-         if (subject_.row.centred) claim.form = AffineForm::folded;
-       });
-  // Its sums go wrong in the term along xhat: that says why.
-  const auto folded =
-      std::find_if(found_.begin(), found_.end(), [](const Explanation& one) { return one.diagnosis == "folded form"; });
-  const auto along = std::find_if(found_.begin(), found_.end(),
-                                  [](const Explanation& one) { return one.diagnosis == "error of dx along xhat"; });
-  if (folded != found_.end() && along != found_.end()) {
-    folded->rank = along->rank;
-    folded->matched = along->matched;
-    found_.erase(along);
+  with(
+      "means by a product with 1/n",
+      "errors within the bound of products with a rounded 1/n; the claim promises quotients",
+      "take NG_DIVIDES_BY_N out of its promises to be held to that", [](Claim& claim) { claim.divides_by_n = false; },
+      2);
+  const auto none_covers = [&] {
+    return std::none_of(found_.begin(), found_.end(), [](const Explanation& one) { return one.rank == 4; });
+  };
+  // Its bound is wide where means are large, and covers what the others do. What only its sums do is to go wrong in the
+  // term along xhat.
+  constexpr std::string_view folded = "folded form";
+  Claim claim = subject_.kernel.claim;
+  claim.form = AffineForm::folded;
+  if (asked(folded) && from_x() && subject_.row.centred && claim != subject_.kernel.claim && model_holds_ &&
+      large_means() && none_covers()) {
+    const std::int64_t matched = multiple_of([&](std::size_t i) { return model_.xhat[i]; });
+    if (matched > 0 && covered_by(claim)) {
+      std::erase_if(found_, [](const Explanation& one) { return one.diagnosis == "error of dx along xhat"; });
+      return add(
+          3, folded,
+          "errors within the bound of the folded form: the sum of dy*gamma*x less the mean times the sum of dy*gamma",
+          "declare `.form = NG_FOLDED` in its claim to be held to that", matched);
+    }
   }
+  // What another use of the handed statistics would be allowed, where its own roundings hide that it is near.
+  const SavedUse declared = subject_.kernel.claim.saved_use;
+  if (handed() && declared != SavedUse::undeclared && !problem_.from_output && none_covers())
+    for (const SavedUse use : {SavedUse::recomputes, SavedUse::short_form, SavedUse::textbook}) {
+      const std::string diagnosis = name_of_other_use(use, declared);
+      const bool known =
+          std::any_of(found_.begin(), found_.end(), [&](const Explanation& one) { return one.diagnosis == diagnosis; });
+      if (use == declared || known || !asked(diagnosis)) continue;
+      claim = subject_.kernel.claim;
+      claim.saved_use = use;
+      if (covered_by(claim)) {
+        add(4, diagnosis,
+            fmt::format("errors within the bound of {}; declared is {}", name_of_use(use), name_of_use(declared)),
+            fmt::format("declare `.saved_use = {}` in its claim to be held to that", declaration_of(use)));
+        break;
+      }
+    }
 }
 
 }  // namespace normgate::diagnosis

@@ -93,6 +93,7 @@ class BackwardDiagnosis : private Evidence {
   void other_statistics(const Visit& visit) const;
   void other_layouts(const Visit& visit) const;
   void other_claims();
+  [[nodiscard]] bool large_means() const;
   // dgamma and dbeta whose elements all have the bits of a shorter type.
   void short_parameters();
 
@@ -102,6 +103,8 @@ class BackwardDiagnosis : private Evidence {
   void other_axes(const Visit& visit) const;
   // Not why, but what: dx is off by a multiple of one of its terms in each group.
   void error_of_a_term();
+  // The elements that a multiple of the term moves, if in each group dx is off by one, up to an eighth; else 0.
+  [[nodiscard]] std::int64_t multiple_of(const TermOf& term) const;
 
   // backward_parameters.cpp
   void other_terms(const Visit& visit) const;

@@ -163,7 +163,10 @@ void BackwardDiagnosis::other_formulas(const Visit& visit) const {
   if (from_x() && centred)
     with("x instead of xhat in the sums of dx", "the xhat term of dx sums dy*gamma*x/D: the mean is not subtracted",
          [](Formula& f) { f.x_in_sum = true; });
-  if (problem_.convention.eps != EpsPlacement::inside && asked("xhat term of dx as with eps inside the root")) {
+  // From a handed reciprocal nothing else follows from eps: then the convention says the same.
+  const bool reciprocal = handed() && problem_.convention.saved == SavedStatistic::rstd;
+  if (problem_.convention.eps != EpsPlacement::inside && !reciprocal &&
+      asked("xhat term of dx as with eps inside the root")) {
     Model model = model_;
     model.response = model.rstd;
     Prediction prediction;
@@ -233,11 +236,14 @@ void BackwardDiagnosis::other_means(const Visit& visit) const {
   propose("n", n);
   propose("n-1", n - 1);
   propose("n+1", n + 1);
-  for (std::size_t a = 0; a < axis_count; ++a) propose(std::string(letter(a)), problem_.shape[a]);
-  for (std::size_t a = 0; a < axis_count; ++a)
-    for (std::size_t b = a + 1; b < axis_count; ++b)
-      if (problem_.shape[a] > 1 && problem_.shape[b] > 1)
-        propose(fmt::format("{}*{}", letter(a), letter(b)), problem_.shape[a] * problem_.shape[b]);
+  propose("N", problem_.shape[0]);
+  propose("S", problem_.shape[3]);
+  propose("G*K", problem_.shape[1] * problem_.shape[2]);
+  if (problem_.shape[0] > 1 && problem_.shape[3] > 1) propose("N*S", problem_.shape[0] * problem_.shape[3]);
+  if (problem_.shape[1] > 1 && problem_.shape[2] > 1) {
+    propose("G", problem_.shape[1]);
+    propose("K", problem_.shape[2]);
+  }
   for (const std::int64_t width : {4, 8, 16, 32, 64})
     propose(fmt::format("n, rounded up to a multiple of {}", width), (n + width - 1) / width * width);
   propose("1", 1);
@@ -339,15 +345,11 @@ void BackwardDiagnosis::other_axes(const Visit& visit) const {
   }
 }
 
-// Of each suspected group, whether the error is one number times one of dx's three terms, up to an eighth; the same
-// term in all.
 void BackwardDiagnosis::error_of_a_term() {
-  if (!asks_for_dx() || problem_.phase != Phase::backward_training || groups_.size() < 2 * matched_at_least) return;
-  const auto n = static_cast<std::size_t>(groups_.size());
   struct Term {
     std::string_view diagnosis;
     std::string_view sentence;
-    std::function<double(std::size_t i)> value;
+    TermOf value;
   };
   const std::array<Term, 3> terms{
       {{"error of dx constant in each group", "an error of dx that is constant in each group: mean(dy*gamma) is wrong",
@@ -360,42 +362,44 @@ void BackwardDiagnosis::error_of_a_term() {
         [&](std::size_t i) { return model_.dy[i] * model_.gamma[channel_[i]]; }}}};
   for (const Term& term : terms) {
     if (!asked(term.diagnosis)) continue;
-    bool all = true;
-    std::int64_t matched = 0;
-    for (std::int64_t group = 0; all && group < groups_.count(); ++group) {
-      if (!group_suspected_[static_cast<std::size_t>(group)]) continue;
-      const std::size_t* elements = order_.data() + static_cast<std::size_t>(group) * n;
-      double along = 0;
-      double norm = 0;
-      double largest = 0;
-      const auto error = [&](std::size_t i) {
-        const Exact& truth = truth_.out[Role::dx][i];
-        return (got(Role::dx, i) - truth.hi) - truth.lo;
-      };
-      for (std::size_t p = 0; p < n; ++p) {
-        const std::size_t i = elements[p];
-        all = all && std::isfinite(error(i)) && std::isfinite(bounds_.tolerance[Role::dx][i]);
-        along += error(i) * term.value(i);
-        norm += term.value(i) * term.value(i);
-        largest = std::max(largest, std::fabs(error(i)));
-      }
-      if (!all || !(norm > 0)) {
-        all = false;
-        break;
-      }
-      std::int64_t moved = 0;
-      for (std::size_t p = 0; p < n; ++p) {
-        const std::size_t i = elements[p];
-        const double expected = along / norm * term.value(i);
-        moved += std::fabs(expected) > bounds_.tolerance[Role::dx][i] / 4 ? 1 : 0;
-        all = all && std::fabs(error(i) - expected) <= largest / 8;
-      }
-      // An error of few elements is a multiple of anything.
-      all = all && moved >= 2 * matched_at_least;
-      matched += moved;
-    }
-    if (all && matched > 0) add(3, term.diagnosis, std::string(term.sentence), "", matched);
+    const std::int64_t matched = multiple_of(term.value);
+    if (matched > 0) add(3, term.diagnosis, std::string(term.sentence), "", matched);
   }
+}
+
+std::int64_t BackwardDiagnosis::multiple_of(const TermOf& term) const {
+  if (!asks_for_dx() || problem_.phase != Phase::backward_training || groups_.size() < 2 * matched_at_least) return 0;
+  const auto n = static_cast<std::size_t>(groups_.size());
+  const auto error = [&](std::size_t i) {
+    const Exact& truth = truth_.out[Role::dx][i];
+    return (got(Role::dx, i) - truth.hi) - truth.lo;
+  };
+  std::int64_t matched = 0;
+  for (std::int64_t group = 0; group < groups_.count(); ++group) {
+    if (!group_suspected_[static_cast<std::size_t>(group)]) continue;
+    const std::size_t* elements = order_.data() + static_cast<std::size_t>(group) * n;
+    double along = 0;
+    double norm = 0;
+    double largest = 0;
+    for (std::size_t p = 0; p < n; ++p) {
+      const std::size_t i = elements[p];
+      if (!std::isfinite(error(i)) || !std::isfinite(bounds_.tolerance[Role::dx][i])) return 0;
+      along += error(i) * term(i);
+      norm += term(i) * term(i);
+      largest = std::max(largest, std::fabs(error(i)));
+    }
+    if (!(norm > 0)) return 0;
+    std::int64_t moved = 0;
+    for (std::size_t p = 0; p < n; ++p) {
+      const double expected = along / norm * term(elements[p]);
+      moved += std::fabs(expected) > bounds_.tolerance[Role::dx][elements[p]] / 4 ? 1 : 0;
+      if (!(std::fabs(error(elements[p]) - expected) <= largest / 8)) return 0;
+    }
+    // An error of few elements is a multiple of anything.
+    if (moved < 2 * matched_at_least) return 0;
+    matched += moved;
+  }
+  return matched;
 }
 
 }  // namespace normgate::diagnosis

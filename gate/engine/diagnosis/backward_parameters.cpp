@@ -66,24 +66,33 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
     sum_terms(prediction, Role::dbeta, product);
     visit("dgamma and dbeta swapped", "dgamma and dbeta stand in each other's place", "", compare(prediction));
   }
-  if (asked("values that are not finite left out")) {
-    std::vector<bool> finite(order_.size());
+  struct LeftOut {
+    std::string_view diagnosis;
+    std::string_view kept;
+    bool (*leaves_out)(double value);
+  };
+  for (const LeftOut& lost :
+       {LeftOut{"NaN left out", "what is not NaN", [](double value) { return std::isnan(value); }},
+        LeftOut{"values that are not finite left out", "what is finite",
+                [](double value) { return !std::isfinite(value); }}}) {
+    if (!asked(lost.diagnosis)) continue;
+    std::vector<bool> kept(order_.size());
     const auto n = static_cast<std::size_t>(groups_.size());
     for (const bool whole_groups : {true, false}) {
-      for (std::size_t p = 0; p < order_.size(); ++p) finite[order_[p]] = std::isfinite(product_of(order_[p]));
+      for (const std::size_t i : order_) kept[i] = !lost.leaves_out(model_.dy[i]) && !lost.leaves_out(product_of(i));
       for (std::size_t first = 0; whole_groups && first < order_.size(); first += n) {
         bool all = true;
-        for (std::size_t p = 0; p < n; ++p) all = all && finite[order_[first + p]];
-        for (std::size_t p = 0; p < n; ++p) finite[order_[first + p]] = all;
+        for (std::size_t p = 0; p < n; ++p) all = all && kept[order_[first + p]];
+        for (std::size_t p = 0; p < n; ++p) kept[order_[first + p]] = all;
       }
       Prediction prediction;
       for (const Role role : {Role::dgamma, Role::dbeta})
         if (any_[role])
           sum_terms(prediction, role, [&](std::size_t i) {
-            if (!finite[i]) return 0.0;
+            if (!kept[i]) return 0.0;
             return role == Role::dgamma ? product_of(i) : model_.dy[i];
           });
-      visit("values that are not finite left out", fmt::format("{} of what is finite only", suspected_roles()), "",
+      visit(std::string(lost.diagnosis), fmt::format("{} of {} only", suspected_roles(), lost.kept), "",
             compare(prediction));
     }
   }

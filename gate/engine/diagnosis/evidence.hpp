@@ -43,6 +43,18 @@ struct Fit {
 using Visit = std::function<void(const std::string& diagnosis, const std::string& sentence, const std::string& advice,
                                  const Fit& fit)>;
 
+// Whether predictions were made and none of them can be what the kernel did.
+template <typename ForEachPrediction>
+[[nodiscard]] bool all_contradicted(ForEachPrediction for_each_prediction) {
+  bool any = false;
+  bool all = true;
+  for_each_prediction([&](const std::string&, const std::string&, const std::string&, const Fit& fit) {
+    any = true;
+    all = all && fit.contradicted;
+  });
+  return any && all;
+}
+
 [[nodiscard]] double reciprocal_root(const Convention& convention, double variance, double eps);
 
 // Rounded to `bits` significant bits, none smaller than `smallest`.

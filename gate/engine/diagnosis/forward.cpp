@@ -34,13 +34,7 @@ Diagnosed ForwardDiagnosis::find() {
 }
 
 bool ForwardDiagnosis::contradicts() {
-  bool any = false;
-  bool all = true;
-  for_each_prediction([&](const std::string&, const std::string&, const std::string&, const Fit& fit) {
-    any = true;
-    all = all && fit.contradicted;
-  });
-  return any && all;
+  return all_contradicted([this](const Visit& visit) { for_each_prediction(visit); });
 }
 
 void ForwardDiagnosis::handed_on() {

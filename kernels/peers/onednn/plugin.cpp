@@ -417,6 +417,18 @@ std::int32_t supports(const ng_call* call) {
   return guarded(*call, [&] { describe_primitive(*call); }) == NG_OK ? 1 : 0;
 }
 
+// For a kernel that does not claim mixed layouts: nor does it answer for them where oneDNN would take them.
+std::int32_t supports_one_layout(const ng_call* call) {
+  return guarded(*call,
+                 [&] {
+                   describe_primitive(*call);
+                   require_same_layout(*call, NG_X, NG_DY,
+                                       "data and gradients in different formats are another kernel's claim");
+                 }) == NG_OK
+             ? 1
+             : 0;
+}
+
 std::int32_t prepare(const ng_call* call, void** plan) {
   return guarded(*call, [&] {
     const Description description = describe_primitive(*call);
@@ -534,8 +546,6 @@ ng_kernel make_forward(const char* name, const char* source, std::int32_t varian
   return kernel;
 }
 
-// A kernel of its own, because it claims more layouts: "different formats" of data and gradients "are functionally
-// supported", says the guide of both primitives. The gradients dy and dx share one.
 ng_kernel make_backward(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
   ng_kernel kernel = make_kernel(name, source, variant);
   kernel.phases = 1U << NG_BACKWARD_TRAINING | 1U << NG_BACKWARD_INFERENCE;
@@ -545,8 +555,18 @@ ng_kernel make_backward(const char* name, const char* source, std::int32_t varia
     kernel.required_roles[phase] = statistics;
   }
   kernel.claim = &backward_claim;
-  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED | NG_LAYOUT_MIXED;
+  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_PADDED;
   kernel.in_place = NG_IN_PLACE_DX;
+  kernel.supports = supports_one_layout;
+  return kernel;
+}
+
+// The same primitives once more, with the claim that data and gradients may be in different formats; dy and dx still
+// share one. Apart, since what is refused for their sake would leave little of the comparison of layouts above.
+ng_kernel make_mixed_backward(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
+  ng_kernel kernel = make_backward(name, source, variant, given_roles);
+  kernel.layouts = NG_LAYOUT_CHANNELS_LAST | NG_LAYOUT_MIXED;
+  kernel.supports = supports;
   return kernel;
 }
 
@@ -555,11 +575,13 @@ ng_kernel make_backward(const char* name, const char* source, std::int32_t varia
 #define HERE "kernels/peers/onednn/plugin.cpp:" LINE_TEXT(__LINE__)
 
 const ng_kernel* kernel_at(std::int32_t index) {
-  static const std::array<ng_kernel, 4> kernels{
+  static const std::array<ng_kernel, 6> kernels{
       make_forward("onednn/batch_norm", HERE, NG_BATCH_NORM, running_roles),
       make_forward("onednn/layer_norm", HERE, NG_LAYER_NORM, saved_roles),
       make_backward("onednn/batch_norm_backward", HERE, NG_BATCH_NORM, running_roles),
       make_backward("onednn/layer_norm_backward", HERE, NG_LAYER_NORM, saved_roles),
+      make_mixed_backward("onednn/batch_norm_backward_mixed", HERE, NG_BATCH_NORM, running_roles),
+      make_mixed_backward("onednn/layer_norm_backward_mixed", HERE, NG_LAYER_NORM, saved_roles),
   };
   return &kernels[static_cast<std::size_t>(index)];
 }
@@ -584,7 +606,7 @@ const ng_plugin* normgate_plugin_v1(std::size_t /*host_struct_size*/) {
   static const ng_plugin plugin{
       .struct_size = sizeof(ng_plugin),
       .abi_version = NG_ABI_VERSION,
-      .kernel_count = 4,
+      .kernel_count = 6,
       .name = "onednn",
       .version = version.c_str(),
       .kernel = kernel_at,

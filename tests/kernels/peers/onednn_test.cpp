@@ -41,12 +41,12 @@ struct Layouts {
   Layout gradient;
 };
 
-std::vector<Layouts> layouts_for(Variant variant) {
+std::vector<Layouts> layouts_for(Variant variant, bool mixed) {
   const Layout plain{};
   Layout last;
   last.order = {Axis::n, Axis::s, Axis::g, Axis::k};
   std::vector<Layouts> result{{"plain", plain, plain}, {"channels last", last, last}};
-  if (variant != Variant::batch_norm) return result;
+  if (variant != Variant::batch_norm || !mixed) return result;
   Layout padded = plain;
   padded.pad = 3;
   result.push_back({"data plain, gradients channels last", plain, last});
@@ -176,7 +176,7 @@ Inputs closed_form(const Problem& problem, const Inputs& inputs, const std::vect
   return outputs;
 }
 
-std::vector<Problem> cases(Variant variant) {
+std::vector<Problem> cases(Variant variant, bool mixed) {
   const std::vector<Shape> shapes =
       variant == Variant::batch_norm
           ? std::vector<Shape>{{2, 1, 5, 7}, {4, 16, 1, 9}, {2, 4, 8, 3}, {3, 1, 16, 1}, {5, 1, 33, 1}, {1, 1, 16, 1}}
@@ -184,7 +184,7 @@ std::vector<Problem> cases(Variant variant) {
   std::vector<Problem> result;
   for (const Phase phase : {Phase::backward_training, Phase::backward_inference})
     for (const Shape& shape : shapes)
-      for (const Layouts& layouts : layouts_for(variant))
+      for (const Layouts& layouts : layouts_for(variant, mixed))
         for (int affine = 0; affine < 4; ++affine)
           for (const bool in_place : {false, true}) {
             Problem problem = make_problem(variant, phase, shape);
@@ -198,8 +198,9 @@ std::vector<Problem> cases(Variant variant) {
   return result;
 }
 
-void expect_exact(Variant variant, const std::string& kernel) {
-  const std::vector<Problem> problems = cases(variant);
+void expect_exact(const std::string& kernel, bool mixed = false) {
+  const Variant variant = *plugin().kernels.at(static_cast<std::size_t>(kernel_named(kernel))).variant;
+  const std::vector<Problem> problems = cases(variant, mixed);
   std::vector<Call> calls;
   for (const Problem& problem : problems) {
     ASSERT_EQ(check(problem), "") << print(problem);
@@ -225,8 +226,11 @@ void expect_exact(Variant variant, const std::string& kernel) {
   }
 }
 
-TEST(OneDnnBackward, BatchNormIsExactOnExactData) { expect_exact(Variant::batch_norm, "onednn/batch_norm_backward"); }
-TEST(OneDnnBackward, LayerNormIsExactOnExactData) { expect_exact(Variant::layer_norm, "onednn/layer_norm_backward"); }
+TEST(OneDnnBackward, BatchNormIsExactOnExactData) { expect_exact("onednn/batch_norm_backward"); }
+TEST(OneDnnBackward, BatchNormIsExactWithGradientsInAnotherFormat) {
+  expect_exact("onednn/batch_norm_backward_mixed", true);
+}
+TEST(OneDnnBackward, LayerNormIsExactOnExactData) { expect_exact("onednn/layer_norm_backward"); }
 
 std::string refusal(const std::string& kernel, const Problem& problem) {
   runner::Worker worker(plugin(), plugin().targets.at(0), 1, {});
@@ -248,6 +252,8 @@ TEST(OneDnnBackward, RefusesWhatOneDnnCannotDoWithItsReason) {
     apart.layout[Role::dy].order = {Axis::n, Axis::s, Axis::g, Axis::k};
     EXPECT_EQ(refusal(kernel, apart),
               "oneDNN 2 describes their gradients by one memory descriptor: dy and dx need one layout");
+    apart.layout[Role::dx] = apart.layout[Role::dy];
+    EXPECT_EQ(refusal(kernel, apart), "data and gradients in different formats are another kernel's claim");
   }
 }
 

@@ -73,6 +73,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"from_output_without_stat", "NG_USE_FROM_OUTPUT but it does not support stat in backward_training",
               "y alone does not tell the deviation"},
         Fault{"from_output_with_mean", "requires mean in backward_training", "y stands in place of x and mean"},
+        Fault{"inference_without_statistics", "kernel 0 (only) supports no given statistics in backward_inference",
+              "it must support running_mean and running_var, or mean and stat"},
         Fault{"saved_use_unknown", "saved_use is 5", "0 to 4"},
         Fault{"ulp_not_finite", "rsqrt_ulp is not finite", "0 to 2^24"},
         Fault{"conventions_negative", "convention_count -7", "0 to 4096"},

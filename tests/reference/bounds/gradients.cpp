@@ -53,10 +53,13 @@ class Backward : Arithmetic<A, S> {
   float across(const Parts& parts, Role role, std::size_t c) const {
     const bool accumulates = problem_.convention.gradients == Gradients::accumulate;
     const float old = accumulates ? inputs_[role][c] : 0.0F;
-    const bool one_by_one = how_.running_total && claim_.across_groups.order == SumOrder::sequential;
-    std::vector<A> values = one_by_one ? parts.terms : parts.sums;
+    // Sequential over groups: the terms of one group after the other may go into the running totals of its sum.
+    const SumOrder within = claim_.group_sum.order;
+    const bool running = how_.running_total && claim_.across_groups.order == SumOrder::sequential &&
+                         (within == SumOrder::sequential || within == SumOrder::interleaved);
+    std::vector<A> values = running ? parts.terms : parts.sums;
     if (accumulates && how_.old_first) values.insert(values.begin(), static_cast<A>(old));
-    Sum order = claim_.across_groups;
+    const Sum order = running ? claim_.group_sum : claim_.across_groups;
     const A total = reduce<A>(
         static_cast<std::int64_t>(values.size()), order,
         [&](A& t, std::int64_t i) { t += values[static_cast<std::size_t>(i)]; }, [](A a, A b) { return a + b; });

@@ -777,6 +777,15 @@ TEST(Data, InferenceCotangentsUseTheGivenStatistics) {
     }
 }
 
+TEST(Data, CotangentsAreFiniteWhateverTheExplicitValues) {
+  for (const char* cotangent : {"normalized", "mixed"})
+    for (const char* rest : {"backward_inference layer_norm k=3 given=saved values=x:[3e38,1,nan];stat:[3e38]",
+                             "backward_training layer_norm k=3 eps=0 values=x:[2,2,2]",
+                             "backward_training layer_norm k=3 values=x:[inf,1,2]"})
+      for (const float value : drawn(std::string(rest) + " cotangent=" + cotangent, Role::dy))
+        EXPECT_TRUE(std::isfinite(value)) << rest;
+}
+
 TEST(Data, UnitCotangentsHaveOneOneInTheirGroupsAndMeetTheEdges) {
   std::map<std::size_t, int> positions;
   int with = 0;

@@ -104,6 +104,10 @@ extern "C" NG_EXPORT const ng_plugin* normgate_plugin_v1(std::size_t) {
 #elif defined(FAULT_dbeta_without_beta)
   kernel.phases = 1U << NG_BACKWARD_INFERENCE;
   kernel.required_roles[NG_BACKWARD_INFERENCE] = NG_ROLE_BIT(NG_DBETA) | NG_ROLE_BIT(NG_STAT);
+#elif defined(FAULT_inference_without_statistics)
+  kernel.variant = NG_BATCH_NORM;
+  kernel.phases = 1U << NG_BACKWARD_INFERENCE;
+  kernel.supported_roles[NG_BACKWARD_INFERENCE] = NG_ROLE_BIT(NG_STAT);
 #elif defined(FAULT_from_output_without_stat)
   claim.saved_use = NG_USE_FROM_OUTPUT;
   kernel.claim = &claim;
