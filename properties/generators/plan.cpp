@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "properties/generators/coverage.hpp"
+
 namespace normgate {
 namespace {
 
@@ -379,6 +381,11 @@ void Planner::add_subsets() {
       recipe.layouts = !primary();
       add(recipe);
     }
+}
+
+void Planner::cover(const std::function<bool(Profile)>& takes) {
+  if (!primary()) return;
+  for (Problem& problem : missing_problems(subject_, effort_, problems_, takes)) add(std::move(problem));
 }
 
 }  // namespace normgate

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,9 @@ class Planner {
   void add_threads();  // few and many groups, short and long, on 2 to 6 threads
   void add_shapes(const std::vector<Profile>& profiles);
   void add_subsets();
+  // The last of a plan: a problem for each cell of the coverage (coverage.hpp) that the plan leaves out, in profiles
+  // that the property judges. Only for the kernel's first convention.
+  void cover(const std::function<bool(Profile)>& takes);
 
   // quick, standard or thorough's value.
   [[nodiscard]] std::int64_t by_effort(std::int64_t quick, std::int64_t standard, std::int64_t thorough) const;
