@@ -150,7 +150,7 @@ std::string wrong_names(const Gate& gate, const RunOptions& options) {
     for (const runner::TargetInfo& target : plugin->targets) targets.push_back(target.name);
   }
   std::vector<std::string> properties;
-  for (const Property* property : property_list()) properties.emplace_back(property->name);
+  for (const Property* property : options.all_properties) properties.emplace_back(property->name);
   std::vector<std::string> phases;
   for (const Phase phase : judged_phases) phases.emplace_back(name_of(phase));
   if (std::string wrong = unknown_name("property", options.properties, properties); !wrong.empty()) return wrong;

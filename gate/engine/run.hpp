@@ -12,6 +12,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,11 @@ struct RunOptions {
   std::function<bool(const Unit&)> explain;  // which failures are diagnosed and shrunk; empty: all
   int grave_cases_per_unit = 3;              // crashes and hangs, then the unit is not tried further
   int hangs_per_kernel = 6;                  // then the kernel's further units on this target are not tried
+  bool first_failure_only = false;           // a unit is not tried further once a case of it has failed
   int shard = 0;                             // the problems with index ≡ shard modulo shard_count
   int shard_count = 1;
-  std::vector<std::string> built_in_plugins;  // need no --plugin in a replay command
+  std::vector<std::string> built_in_plugins;                          // need no --plugin in a replay command
+  std::span<const Property* const> all_properties = property_list();  // that there are; tests leave some out
 };
 
 [[nodiscard]] std::string_view name_of(Effort effort);

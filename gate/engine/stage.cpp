@@ -148,7 +148,7 @@ void confirm_findings(Stage& stage, const RunOptions& options) {
 
 Stage set_stage(const Gate& gate, const RunOptions& options) {
   Stage stage;
-  const auto properties = property_list();
+  const auto properties = options.all_properties;
   // Many gate processes share the machine.
   const auto pool = std::make_shared<WorkerPool>(
       static_cast<std::size_t>(std::clamp(2 * workers_at_most / std::max(options.shard_count, 1), 8, workers_at_most)));

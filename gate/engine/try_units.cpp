@@ -191,6 +191,7 @@ class GroupTrial {
   bool may_go_on(StagedUnit& staged, const std::string& kernel_on_target) {
     UnitTally& tally = staged.tally;
     if (!tally.given_up.empty() && tally.skipped == 0) return false;
+    if (options_.first_failure_only && tally.failure) return false;
     if (tally.grave >= options_.grave_cases_per_unit) {
       tally.stopped = true;
       return false;

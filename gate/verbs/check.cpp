@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
 
+#include "gate/engine/coverage.hpp"
 #include "gate/engine/jobs.hpp"
 #include "gate/engine/names.hpp"
 #include "gate/engine/record_transfer.hpp"
@@ -21,8 +23,9 @@ namespace {
 struct CheckOptions {
   CommonOptions common;
   std::map<std::string_view, std::vector<std::string>> outputs;  // by the format's name
-  std::string shard;                                             // "1/4", in the gate processes of --jobs
-  std::string record;                                            // … and where their result goes
+  bool coverage = false;
+  std::string shard;   // "1/4", in the gate processes of --jobs
+  std::string record;  // … and where their result goes
 };
 
 // "1/4": index and count.
@@ -59,9 +62,28 @@ void print_plan(const Record& record) {
   fmt::print("{} units, {} cases\n", record.units.size(), cases);
 }
 
+// A table for each kernel and phase, with what is missing below its line.
+void print_coverage(const std::vector<PlanCoverage>& plans) {
+  constexpr std::size_t most_missing = 8;
+  for (const PlanCoverage& plan : plans) {
+    fmt::print("\n{}  {}  {}: {} problems\n", plan.kernel, plan.phase, plan.convention, plan.problems);
+    for (const CoverageRow& row : plan.rows) {
+      fmt::print("  {:<45}  {} of {}{}\n", row.name, row.covered, row.possible,
+                 row.guaranteed || row.missing.empty() ? "" : "  (not guaranteed at this effort)");
+      if (!row.guaranteed || row.missing.empty()) continue;
+      const std::size_t shown = std::min(most_missing, row.missing.size());
+      fmt::print("    missing: {}{}\n",
+                 fmt::join(row.missing.begin(), row.missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                 shown < row.missing.size() ? fmt::format(" and {} more", row.missing.size() - shown) : "");
+    }
+  }
+}
+
 int check(CheckOptions& options) {
   CommonOptions& common = options.common;
   if (auto sentence = complete(common)) return usage_error(*sentence);
+  if (options.coverage && !common.run.dry_run)
+    return usage_error("--coverage is about the plan: it goes with --dry-run");
   if (!options.shard.empty()) return check_as_shard(options);
   std::map<std::filesystem::path, std::string_view> taken;
   for (const auto& [format, paths] : options.outputs) {
@@ -89,6 +111,7 @@ int check(CheckOptions& options) {
   const Record record = run(gate, common.run, *progress);
   if (common.run.dry_run) {
     print_plan(record);
+    if (options.coverage) print_coverage(plan_coverage(gate, common.run));
     for (const std::string& error : record.harness_errors) fmt::print(stderr, "normgate: {}\n", error);
     return record.harness_errors.empty() ? exit_passed : exit_harness;
   }
@@ -119,6 +142,8 @@ void add_check(CLI::App& command, int& exit_code) {
                      std::string(format.help) + " (repeatable)")
         ->type_name("FILE")
         ->allow_extra_args(false);
+  verb->add_flag("--coverage", options->coverage,
+                 "with --dry-run: what the plans of a kernel cover, and what they miss");
   // Between the processes of --jobs.
   verb->add_option("--shard", options->shard)->group("");
   verb->add_option("--record", options->record)->group("");

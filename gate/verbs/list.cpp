@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "gate/verbs/museum.hpp"
 #include "gate/verbs/options.hpp"
 #include "reference/problem/convention.hpp"
 
@@ -36,6 +37,16 @@ void list_properties() {
   for (const Property* property : property_list()) fmt::print("{}  {}\n", property->name, property->sentence);
 }
 
+// Each sentence with the broken kernels that show that the gate holds kernels to it.
+void list_catalogue() {
+  for (const Property* property : property_list()) {
+    fmt::print("{}\n  {}\n", property->name, property->sentence);
+    for (const MuseumPiece& piece : museum())
+      if (piece.property == property->name)
+        fmt::print("    {}{}{}\n", piece.name, piece.diagnosis.empty() ? "" : "  looks like ", piece.diagnosis);
+  }
+}
+
 void list_conventions() {
   for (const ConventionPreset& preset : convention_table()) fmt::print("{}  {}\n", preset.name, preset.source);
 }
@@ -53,7 +64,12 @@ void list_cotangents() {
     fmt::print("{}\n", name_of(cotangent));
 }
 
-int list(CommonOptions& common, const std::vector<std::string>& subjects) {
+int list(CommonOptions& common, const std::vector<std::string>& subjects, bool catalogue) {
+  if (catalogue) {
+    if (!subjects.empty()) return usage_error("--properties prints the catalogue of properties and nothing else");
+    list_catalogue();
+    return exit_passed;
+  }
   if (auto sentence = complete(common)) return usage_error(*sentence);
   const auto wanted = [&](std::string_view subject) {
     return subjects.empty() || std::find(subjects.begin(), subjects.end(), subject) != subjects.end();
@@ -108,8 +124,10 @@ void add_list(CLI::App& command, int& exit_code) {
   verb->add_option("--plugin", options->run.plugins, "a plugin to load (repeatable); default: the built-in ones")
       ->type_name("FILE")
       ->allow_extra_args(false);
+  auto catalogue = std::make_shared<bool>(false);
+  verb->add_flag("--properties", *catalogue, "the properties as sentences, each with the broken kernels it must catch");
   add_runner_options(*verb, *options);
-  verb->callback([options, subjects, &exit_code] { exit_code = list(*options, *subjects); });
+  verb->callback([options, subjects, catalogue, &exit_code] { exit_code = list(*options, *subjects, *catalogue); });
 }
 
 }  // namespace normgate::verbs

@@ -9,16 +9,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "gate/verbs/museum.hpp"
 #include "gate/verbs/options.hpp"
 #include "reports/files.hpp"
 
 namespace normgate::verbs {
 namespace {
-
-// Of the broken kernels' build: their names, the property that must reject each, the diagnosis expected.
-constexpr MuseumPiece museum[] = {
-#include "museum.inc"
-};
 
 struct SelfCheckOptions {
   CommonOptions common;
@@ -35,6 +31,8 @@ std::string to_json(const SelfCheck& check) {
                       {"diagnosis", piece.diagnosis},
                       {"expected_diagnosis", piece.expected_diagnosis},
                       {"cases", piece.cases},
+                      {"diagnosed", piece.diagnosed()},
+                      {"problem", piece.problem},
                       {"seconds", piece.seconds},
                       {"rejected", piece.rejected}});
   Json sound = Json::array();
@@ -43,6 +41,7 @@ std::string to_json(const SelfCheck& check) {
   Json loading = Json::array();
   for (const LoadingResult& one : check.loading)
     loading.push_back({{"name", one.name}, {"rejected", one.rejected}, {"sentence", one.sentence}});
+  const SelfCheckTotals totals = check.totals();
   const Json json = {{"schema", 1},
                      {"version", version()},
                      {"honest", check.honest()},
@@ -50,9 +49,44 @@ std::string to_json(const SelfCheck& check) {
                      {"pieces", pieces},
                      {"sound", sound},
                      {"loading", loading},
+                     {"totals",
+                      {{"pieces", totals.pieces},
+                       {"caught", totals.caught},
+                       {"expected_diagnoses", totals.expected},
+                       {"diagnosed", totals.diagnosed},
+                       {"diagnosed_share_demanded", diagnosed_share_demanded},
+                       {"median_seconds", totals.median_seconds},
+                       {"largest_seconds", totals.largest_seconds},
+                       {"slowest", totals.slowest},
+                       {"median_cases", totals.median_cases},
+                       {"largest_cases", totals.largest_cases}}},
                      {"properties_without_piece", check.properties_without_piece},
+                     {"unknown_properties", check.unknown_properties},
                      {"harness_errors", check.harness_errors}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// A wrong diagnosis is printed as such.
+std::string looks_like(const PieceResult& piece) {
+  const bool wrong = !piece.expected_diagnosis.empty() && piece.diagnosis != piece.expected_diagnosis;
+  std::string text = piece.diagnosis.empty() ? "" : fmt::format("  looks like {}", piece.diagnosis);
+  if (wrong)
+    text += fmt::format("\n          {}: expected {}", piece.diagnosis.empty() ? "NOT DIAGNOSED" : "WRONG DIAGNOSIS",
+                        piece.expected_diagnosis);
+  return text;
+}
+
+void print_totals(const SelfCheckTotals& totals, bool whole) {
+  if (totals.pieces == 0) return;
+  fmt::print("until caught: median {} cases and {:.2f} s, at most {} cases and {:.2f} s ({})\n", totals.median_cases,
+             totals.median_seconds, totals.largest_cases, totals.largest_seconds, totals.slowest);
+  if (totals.expected == 0) return;
+  fmt::print("diagnoses: {} of {} as expected, word for word ({:.1f} %){}\n", totals.diagnosed, totals.expected,
+             100 * static_cast<double>(totals.diagnosed) / static_cast<double>(totals.expected),
+             !whole ? ""
+             : totals.diagnosed_enough()
+                 ? fmt::format(", at least {:.0f} % are demanded", 100 * diagnosed_share_demanded)
+                 : fmt::format(", BELOW the {:.0f} % demanded", 100 * diagnosed_share_demanded));
 }
 
 void print_text(const SelfCheck& check) {
@@ -61,8 +95,8 @@ void print_text(const SelfCheck& check) {
   for (const SoundResult& one : check.sound) width = std::max(width, one.name.size());
   for (const LoadingResult& one : check.loading) width = std::max(width, one.name.size());
   for (const PieceResult& piece : check.pieces) {
-    fmt::print("{:<8}  {:<{}}  {}  {:.2f} s{}\n", piece.rejected ? "caught" : "MISSED", piece.name, width,
-               piece.property, piece.seconds, piece.diagnosis.empty() ? "" : "  looks like " + piece.diagnosis);
+    fmt::print("{:<8}  {:<{}}  {}  {} {}  {:.2f} s{}\n", piece.rejected ? "caught" : "MISSED", piece.name, width,
+               piece.property, piece.cases, piece.cases == 1 ? "case" : "cases", piece.seconds, looks_like(piece));
     if (!piece.rejected)
       fmt::print("          caught by {} only\n",
                  piece.caught_by.empty() ? "nothing" : fmt::format("{}", fmt::join(piece.caught_by, ", ")));
@@ -73,17 +107,19 @@ void print_text(const SelfCheck& check) {
     fmt::print("{:<8}  {:<{}}  {}\n", one.rejected ? "error" : "LOADED", one.name, width, one.sentence);
   for (const std::string& property : check.properties_without_piece)
     fmt::print("no broken kernel is made for property {}\n", property);
+  for (const std::string& property : check.unknown_properties)
+    fmt::print("a broken kernel is made for property {}, which does not exist\n", property);
   for (const std::string& error : check.harness_errors) fmt::print("harness {}\n", error);
+  const SelfCheckTotals totals = check.totals();
+  print_totals(totals, check.whole);
 
-  const auto caught = std::count_if(check.pieces.begin(), check.pieces.end(), [](const auto& p) { return p.rejected; });
   const auto passed = std::count_if(check.sound.begin(), check.sound.end(), [](const auto& s) { return s.passed; });
   const auto refused =
       std::count_if(check.loading.begin(), check.loading.end(), [](const auto& one) { return one.rejected; });
   fmt::print(
       "{}: {} of {} broken kernels caught by their property, {} of {} sound kernels passed, {} of {} unloadable "
-      "plugins "
-      "told so, {:.1f} seconds\n",
-      check.honest() ? "HONEST" : "NOT HONEST", caught, check.pieces.size(), passed, check.sound.size(), refused,
+      "plugins told so, {:.1f} seconds\n",
+      check.honest() ? "HONEST" : "NOT HONEST", totals.caught, totals.pieces, passed, check.sound.size(), refused,
       check.loading.size(), check.seconds);
 }
 
@@ -103,7 +139,7 @@ int run_self_check(SelfCheckOptions& options) {
     if (std::string sentence = wrong_names(gate, run); !sentence.empty()) return usage_error(sentence);
   }
   const std::unique_ptr<Progress> progress = progress_on_stderr();
-  const SelfCheck check = self_check(run, museum, loading, *progress);
+  const SelfCheck check = self_check(run, museum(), loading, *progress);
   print_text(check);
   for (const std::string& path : options.json)
     if (const auto failed = write_file(path, to_json(check))) {
