@@ -30,7 +30,12 @@ std::span<const Property* const> property_list() {
       &batch_mates,
       &row_independence,
       &layouts,
+      &alignments,
+      &extents,
       &determinism,
+      &repeated_calls,
+      &caller_environment,
+      &threads,
   };
   return list;
 }

@@ -33,5 +33,10 @@ extern const Property memory;
 extern const Property row_independence;
 extern const Property batch_mates;
 extern const Property layouts;
+extern const Property alignments;
+extern const Property extents;
+extern const Property repeated_calls;
+extern const Property caller_environment;
+extern const Property threads;
 
 }  // namespace normgate

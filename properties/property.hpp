@@ -70,6 +70,7 @@ struct Violation {
 struct Judgement {
   std::optional<Violation> violation;
   bool discarded = false;       // the case says nothing (precondition on data not met)
+  std::string skipped;          // a sentence: why the case could not be tried (memory)
   std::int64_t elements = 0;    // compared
   std::int64_t not_judged = 0;  // elements whose bound was infinite
   double worst_share = 0;       // of a bound

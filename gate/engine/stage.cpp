@@ -77,6 +77,8 @@ std::string not_claimed_by(const runner::KernelInfo& kernel) {
   want(kernel.claim.scale_covariant, "scale covariance");
   want(kernel.claim.ieee_specials, "infinities");
   want(kernel.claim.layout_invariant, "layout invariance");
+  if (kernel.max_threads > 1) want(kernel.claim.thread_invariant, "thread invariance");
+  want(kernel.claim.caller_state_invariant, "invariance to the caller's FTZ and DAZ");
   if (missing.empty()) return {};
   return fmt::format("{}: {}", kernel.name, fmt::join(missing, ", "));
 }

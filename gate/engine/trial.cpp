@@ -46,6 +46,16 @@ std::optional<CaseResult> end_of(const runner::Outcome& outcome) {
     case runner::Status::ok:
       return std::nullopt;
     case runner::Status::unsupported:
+      if (!findings.empty()) {
+        result.end = CaseEnd::violated;
+        violation.got = fmt::format("the kernel declined the call and {}", findings);
+        violation.want = "everything as it was before";
+        violation.diagnosis = "touched something in a refusal";
+        for (const runner::Finding& finding : outcome.findings)
+          if (finding.kind == runner::FindingKind::environment) violation.diagnosis = "environment not restored";
+        return result;
+      }
+      if (outcome.may_be_refused) return std::nullopt;
       result.end = CaseEnd::refused;
       result.reason = outcome.text.empty() ? "no reason given" : outcome.text;
       return result;
@@ -143,6 +153,9 @@ CaseResult judge_case(const Property& property, const Case& one_case, const Subj
     if (result.judgement.violation) {
       result.end = CaseEnd::violated;
       result.violation = *result.judgement.violation;
+    } else if (!result.judgement.skipped.empty()) {
+      result.end = CaseEnd::skipped;
+      result.reason = result.judgement.skipped;
     } else if (result.judgement.discarded) {
       result.end = CaseEnd::discarded;
     }

@@ -171,7 +171,11 @@ enum ng_promise {
   NG_IEEE_SPECIALS = 16,     /* infinities come out as the definition's extended-real values */
   NG_DIVIDES_BY_N = 32,      /* means are quotients by n, not products with a rounded 1/n */
   NG_NOT_DETERMINISTIC = 64, /* two runs may differ (default: deterministic) */
-  NG_LAYOUT_INVARIANT = 128  /* layout, strides and alignment change no bit */
+  NG_LAYOUT_INVARIANT = 128, /* layout, strides and alignment change no bit */
+  NG_THREAD_INVARIANT = 256, /* the number of threads changes no bit */
+  /* A caller that has set flush-to-zero and denormals-are-zero changes no bit. Not promised: under them the result is
+     that of a kernel that flushes subnormals. Either way the caller finds its state as it was. */
+  NG_CALLER_STATE_INVARIANT = 512
 };
 
 typedef struct ng_sum {

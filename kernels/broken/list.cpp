@@ -1,7 +1,8 @@
 // The museum: which pieces the plugin has, in the order in which they are reported.
 //
 // To add one: the file (piece.hpp says how) and its line in NORMGATE_PIECES. CMakeLists.txt reads the lines of this
-// list for what it builds, and the first line of each file for what must reject the piece.
+// list for what it builds, and the first line of each file for what must reject the piece. Pieces that are wrong on one
+// target only are in a plugin of their own, which has two targets: the others would only take twice the time there.
 #include <cstddef>
 
 #include "kernels/broken/piece.hpp"
@@ -188,7 +189,56 @@
   BROKEN(nan_row_left_out_of_dgamma) \
   BROKEN(infinite_cotangent_becomes_finite) \
   BROKEN(sums_go_on_into_the_next_row) \
+  BROKEN(threads_lose_the_last_row) \
+  BROKEN(threads_change_the_order_of_sums) \
+  BROKEN(threads_lose_updates_of_dgamma) \
+  BROKEN(in_place_across_threads) \
+  BROKEN(environment_reset_to_default) \
+  BROKEN(relies_on_the_callers_state) \
+  BROKEN(guarded_by_a_subnormal) \
+  BROKEN(rounding_mode_changed_when_refusing) \
+  BROKEN(refuses_after_supports) \
+  BROKEN(eps_of_the_last_shape) \
+  BROKEN(gamma_kept_by_its_address) \
+  BROKEN(step_of_the_first_call) \
+  BROKEN(sums_over_the_longest_row_so_far) \
+  BROKEN(mean_of_the_first_call_on_a_plan) \
+  BROKEN(alignment_compared_modulo_32) \
+  BROKEN(aligned_loads_of_gamma) \
+  BROKEN(last_block_of_65536_rows_dropped) \
+  BROKEN(row_65536_takes_the_first) \
+  BROKEN(length_of_65536_taken_for_empty) \
+  BROKEN(scratch_sized_by_the_last_axis) \
+  BROKEN(declines_padding_and_misreads_channels_last) \
+  BROKEN(aborts_on_padded_rows) \
+  BROKEN(one_position_taken_for_channels_last) \
+  BROKEN(offset_of_a_slice_ignored) \
+  BROKEN(channels_last_gradient_read_as_channels_first) \
+  BROKEN(handed_mean_assumed_contiguous) \
+  BROKEN(workspace_overrun) \
+  BROKEN(workspace_underrun) \
+  BROKEN(workspace_read_before_its_start) \
+  BROKEN(statistics_stored_by_fours) \
+  BROKEN(beta_read_behind_gamma) \
+  BROKEN(rows_of_a_block_unmasked) \
+  BROKEN(pairs_of_channels_past_the_end) \
+  BROKEN(scratch_of_a_single_row_uninitialized) \
+  BROKEN(handed_mean_overwritten) \
+  BROKEN(order_changes_at_256_rows) \
+  BROKEN(order_changes_at_2000_rows) \
+  BROKEN(one_ulp_in_one_lane_of_an_odd_row) \
+  BROKEN(reduction_buffer_reused) \
+  BROKEN(padded_channels_in_group_statistics) \
+  BROKEN(wrong_at_15_modulo_16) \
+  BROKEN_ON_A_TARGET(wrong_on_the_wide_target) \
   SOUND(reversed_order) \
+  SOUND(rows_on_threads) \
+  SOUND(threads_share_a_row) \
+  SOUND(gradients_on_threads) \
+  SOUND(own_floating_point_state) \
+  SOUND(scalar_tail_behind_fused_body) \
+  SOUND(range_guard_in_double) \
+  SOUND(declines_padding) \
   SOUND(running_statistics) \
   SOUND(welford) \
   SOUND(pairwise_sums) \
@@ -238,17 +288,27 @@
 namespace normgate::broken {
 
 #define BROKEN(name) extern const ng_kernel name;
+#define BROKEN_ON_A_TARGET(name) extern const ng_kernel name;
 #define SOUND(name) extern const ng_kernel name;
 NORMGATE_PIECES
 #undef BROKEN
+#undef BROKEN_ON_A_TARGET
 #undef SOUND
 
 namespace {
 
+#ifdef NORMGATE_MUSEUM_OF_TARGETS
+#define BROKEN(name)
+#define BROKEN_ON_A_TARGET(name) &name,
+#define SOUND(name)
+#else
 #define BROKEN(name) &name,
+#define BROKEN_ON_A_TARGET(name)
 #define SOUND(name) &name,
+#endif
 const ng_kernel* const pieces[] = {NORMGATE_PIECES};
 #undef BROKEN
+#undef BROKEN_ON_A_TARGET
 #undef SOUND
 constexpr std::size_t piece_count = sizeof(pieces) / sizeof(pieces[0]);
 
@@ -257,6 +317,20 @@ const ng_kernel* kernel(std::int32_t index) {
   return i < piece_count ? pieces[i] : nullptr;
 }
 
+#ifdef NORMGATE_MUSEUM_OF_TARGETS
+constexpr ng_target targets[] = {{sizeof(ng_target), "narrow", "NORMGATE_MUSEUM_TARGET=narrow", nullptr},
+                                 {sizeof(ng_target), "wide", "NORMGATE_MUSEUM_TARGET=wide", nullptr}};
+const ng_target* target(std::int32_t index) { return index == 0 || index == 1 ? &targets[index] : nullptr; }
+constexpr ng_plugin plugin{sizeof(ng_plugin),
+                           NG_ABI_VERSION,
+                           static_cast<std::int32_t>(piece_count),
+                           "broken on a target",
+                           nullptr,
+                           kernel,
+                           2,
+                           0,
+                           target};
+#else
 constexpr ng_plugin plugin{sizeof(ng_plugin),
                            NG_ABI_VERSION,
                            static_cast<std::int32_t>(piece_count),
@@ -266,6 +340,7 @@ constexpr ng_plugin plugin{sizeof(ng_plugin),
                            0,
                            0,
                            nullptr};
+#endif
 
 }  // namespace
 }  // namespace normgate::broken

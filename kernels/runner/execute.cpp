@@ -88,6 +88,12 @@ void Executor::FloatingPoint::restore() const {
   asm volatile("ldmxcsr %0" : : "m"(vector_control));
   asm volatile("fldcw %0" : : "m"(scalar_control));
 }
+Executor::FloatingPoint Executor::FloatingPoint::as_set_by(std::uint32_t caller_state) const {
+  FloatingPoint result = *this;
+  if ((caller_state & environment_flush_to_zero) != 0) result.vector_control |= 0x8000U;
+  if ((caller_state & environment_denormals_are_zero) != 0) result.vector_control |= 0x0040U;
+  return result;
+}
 std::uint32_t Executor::FloatingPoint::difference(const FloatingPoint& other) const {
   const std::uint32_t changed = vector_control ^ other.vector_control;
   std::uint32_t result = 0;
@@ -106,6 +112,7 @@ Executor::FloatingPoint Executor::FloatingPoint::current() {
   return result;
 }
 void Executor::FloatingPoint::restore() const { std::fesetround(static_cast<int>(vector_control)); }
+Executor::FloatingPoint Executor::FloatingPoint::as_set_by(std::uint32_t) const { return *this; }
 std::uint32_t Executor::FloatingPoint::difference(const FloatingPoint& other) const {
   return vector_control != other.vector_control ? environment_rounding : 0;
 }
@@ -313,10 +320,11 @@ void Executor::execute(const CallRecord& record, CallResult& result, bool keep_p
 void Executor::run_batch() {
   const std::size_t count = control_.count;
   for (std::size_t i = 0; i < count && i < batch_capacity; ++i) {
-    normal_.restore();
+    const FloatingPoint found = normal_.as_set_by(control_.calls[i].caller_state);
+    found.restore();
     const bool more = i + 1 < count && i + 1 < batch_capacity;
     execute(control_.calls[i], control_.results[i], more && same_description(control_.calls[i], control_.calls[i + 1]));
-    control_.results[i].environment = FloatingPoint::current().difference(normal_);
+    control_.results[i].environment = FloatingPoint::current().difference(found);
     enter(Stage::idle);
     control_.completed.store(static_cast<std::uint32_t>(i) + 1, std::memory_order_release);
   }

@@ -32,6 +32,8 @@ class Executor {
     std::uint32_t vector_control = 0;
     std::uint16_t scalar_control = 0;
     static FloatingPoint current();
+    // With the bits of CallRecord::caller_state set.
+    [[nodiscard]] FloatingPoint as_set_by(std::uint32_t caller_state) const;
     void restore() const;
     [[nodiscard]] std::uint32_t difference(const FloatingPoint& other) const;
   };

@@ -109,7 +109,7 @@ Claim claim_of(const json& kernel, const std::string& where) {
            "; it must be a number of ulp from 0 to 2^24");
   result.rsqrt_ulp = ulp.get<double>();
   const std::uint64_t promises =
-      bits(claim.at("promises"), "promises", where, 0xFF, "a set of ng_promise bits, of which the highest is 128");
+      bits(claim.at("promises"), "promises", where, 0x3FF, "a set of ng_promise bits, of which the highest is 512");
   result.constant_exact = (promises & NG_CONSTANT_EXACT) != 0;
   result.scale_covariant = (promises & NG_SCALE_COVARIANT) != 0;
   result.row_independent = (promises & NG_ROW_INDEPENDENT) != 0;
@@ -118,6 +118,8 @@ Claim claim_of(const json& kernel, const std::string& where) {
   result.divides_by_n = (promises & NG_DIVIDES_BY_N) != 0;
   result.deterministic = (promises & NG_NOT_DETERMINISTIC) == 0;
   result.layout_invariant = (promises & NG_LAYOUT_INVARIANT) != 0;
+  result.thread_invariant = (promises & NG_THREAD_INVARIANT) != 0;
+  result.caller_state_invariant = (promises & NG_CALLER_STATE_INVARIANT) != 0;
   return result;
 }
 

@@ -12,7 +12,7 @@
 namespace normgate::runner {
 
 inline constexpr std::uint64_t control_magic = 0x4c4f52544e4f434eU;  // "NCONTROL"
-inline constexpr std::uint32_t protocol_version = 2;
+inline constexpr std::uint32_t protocol_version = 3;
 inline constexpr int control_descriptor = 3;  // the worker inherits the control block …
 inline constexpr int arena_descriptor = 4;    // … and the file that holds the tensors under these numbers
 inline constexpr std::size_t batch_capacity = 64;
@@ -48,7 +48,7 @@ enum class Ending : std::int32_t {
   no_memory = 7  // the worker could not map a slot or the workspace
 };
 
-// Bits of CallResult::environment: what a kernel left changed.
+// Bits of CallResult::environment: what a kernel left changed. Of CallRecord::caller_state: what the caller has set.
 inline constexpr std::uint32_t environment_rounding = 1;
 inline constexpr std::uint32_t environment_flush_to_zero = 2;
 inline constexpr std::uint32_t environment_denormals_are_zero = 4;
@@ -81,6 +81,8 @@ struct CallRecord {
   std::uint32_t workspace_filling = 0;  // and the memory around it with this one
   std::int64_t timed_runs = 0;          // `run` is called so many times more, by the clock
   TensorRecord tensor[role_count] = {};
+  std::uint32_t caller_state =
+      0;  // bits of the floating-point state that the caller has set: environment_flush_to_zero …
 };
 
 struct CallResult {

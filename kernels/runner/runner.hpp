@@ -86,6 +86,9 @@ struct Call {
   Filling filling = Filling::nan;
   // After the run proper so many more by the clock, on the same memory: what is updated in place goes on from the last.
   std::int64_t timed_runs = 0;
+  PerRole<std::int32_t> moved{};  // elements that single tensors are moved by, beside the problem's misalignment
+  bool flushing_caller = false;   // the caller has set flush-to-zero and denormals-are-zero
+  bool may_be_refused = false;    // one way of several to ask: a `no` of `supports` is about this call only
 };
 
 enum class Status : std::int32_t {
@@ -122,6 +125,7 @@ struct Outcome {
   Inputs outputs;          // dense, of every role that the problem writes; empty unless status is ok
   double nanoseconds = 0;  // of one timed run, their mean
   std::vector<Finding> findings;
+  bool may_be_refused = false;  // as the call says
 };
 
 class Worker {

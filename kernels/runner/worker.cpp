@@ -323,6 +323,7 @@ struct Worker::Implementation {
     record.workspace_poison = words.poison;
     record.workspace_filling = words.filling;
     record.timed_runs = call.timed_runs;
+    if (call.flushing_caller) record.caller_state = environment_flush_to_zero | environment_denormals_are_zero;
 
     const Role shared = in_place_input(problem.phase);
     const Role over = in_place_output(problem.phase);
@@ -344,7 +345,8 @@ struct Worker::Implementation {
       tensor.filling = words.filling;
       tensor.poison = words.poison;
       const std::vector<float>& values = call.inputs[role];
-      const std::int64_t misalign = problem.misalign + problem.skew * static_cast<std::int64_t>(index_of(role));
+      const std::int64_t misalign =
+          problem.misalign + problem.skew * static_cast<std::int64_t>(index_of(role)) + call.moved[role];
       const Placement placement{problem.fence, misalign, kernel.alignment, kernel.over_read_bytes};
       tensor.slot = arena.acquire(bytes_needed(tensor.bytes, placement), tensor.write);
       if (tensor.slot == nullptr) {
@@ -611,6 +613,7 @@ struct Worker::Implementation {
     check_calls(calls);
     if (!local && !process) start();
     std::vector<Outcome> outcomes(calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) outcomes[i].may_be_refused = calls[i].may_be_refused;
     std::size_t next = 0;
     std::map<std::size_t, Death> suspicions;  // by the call before which the worker died
     Batch running;                            // with the worker; no calls: none

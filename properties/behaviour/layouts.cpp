@@ -95,6 +95,9 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   std::vector<runner::Call> result = one_call(c, subject);
   for (const Problem& problem : variations(c.problem(), subject))
     result.push_back(call_of(problem, c.inputs(), subject));
+    // Whoever declines one variation is tried in the others.
+    result.back().may_be_refused = true;
+  }
   return result;
 }
 
@@ -105,6 +108,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   const auto roles = written(c.problem(), output_roles);
   const auto problems = variations(c.problem(), subject);
   for (std::size_t j = 0; j < outcomes.size(); ++j) {
+    if (outcomes[j].status != runner::Status::ok) continue;
     const bool before = judgement.violation.has_value();
     judge_within_bounds(c, claim, demand, outcomes[j].outputs, roles, judgement);
     if (claim.layout_invariant && j > 0)

@@ -42,6 +42,8 @@ struct Claim {
   bool divides_by_n = false;
   bool deterministic = true;
   bool layout_invariant = false;
+  bool thread_invariant = false;
+  bool caller_state_invariant = false;
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
