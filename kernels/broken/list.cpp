@@ -63,6 +63,52 @@
   BROKEN(rms_centred) \
   BROKEN(rms_by_standard_deviation) \
   BROKEN(layer_norm_not_centred) \
+  BROKEN(last_element_lost_at_15_mod_16) \
+  BROKEN(one_pass_variance_in_whole_vectors) \
+  BROKEN(one_pass_variance_beyond_1e4) \
+  BROKEN(not_centred_without_gamma) \
+  BROKEN(one_newton_step_too_few) \
+  BROKEN(two_newton_steps_from_the_exponent) \
+  BROKEN(compensation_with_the_wrong_sign) \
+  BROKEN(mean_rounded_before_the_subtraction) \
+  BROKEN(shift_not_corrected) \
+  BROKEN(eps_behind_a_clamp) \
+  BROKEN(eps_at_least_machine_epsilon) \
+  BROKEN(axis_taken_for_eps) \
+  BROKEN(eps_only_without_variance) \
+  BROKEN(count_in_bfloat16) \
+  BROKEN(last_vector_counted_twice) \
+  BROKEN(divided_by_the_padded_length) \
+  BROKEN(saved_mean_and_rstd_swapped) \
+  BROKEN(beta_and_gamma_swapped) \
+  BROKEN(two_elements_swapped_in_the_tail) \
+  BROKEN(gamma_one_early_in_odd_channels) \
+  BROKEN(gamma_one_early_in_the_tail) \
+  BROKEN(gamma_in_the_order_k_g) \
+  BROKEN(gamma_of_the_sample) \
+  BROKEN(channels_of_a_group_interleaved) \
+  BROKEN(variance_within_the_samples) \
+  BROKEN(divided_by_the_positions) \
+  BROKEN(normalized_value_clipped) \
+  BROKEN(rstd_at_most_1000) \
+  BROKEN(welford_with_the_old_mean_twice) \
+  BROKEN(welford_by_a_short_table) \
+  BROKEN(mean_square_over_n_minus_1) \
+  BROKEN(gamma_before_the_mean_square) \
+  BROKEN(mean_square_of_the_first_half) \
+  BROKEN(zero_row_makes_nan) \
+  BROKEN(folded_without_gamma) \
+  BROKEN(folded_tail) \
+  BROKEN(float_blocks_claimed_double) \
+  BROKEN(odd_row_left_without_its_pair) \
+  BROKEN(last_lane_not_reduced) \
+  BROKEN(vector_lost_behind_the_unrolled_loop) \
+  BROKEN(mean_absolute_deviation) \
+  BROKEN(single_value_handed_on) \
+  BROKEN(gamma_in_tf32) \
+  BROKEN(gamma_in_bfloat16_from_1024) \
+  BROKEN(mean_of_the_previous_row) \
+  BROKEN(squares_scaled_into_underflow) \
   BROKEN(saved_variance_instead_of_rstd) \
   BROKEN(saved_rstd_without_eps) \
   BROKEN(mean_added_to_what_was_there) \
@@ -242,6 +288,12 @@
   SOUND(running_statistics) \
   SOUND(welford) \
   SOUND(pairwise_sums) \
+  SOUND(compensated_sums) \
+  SOUND(mean_around_a_first_estimate) \
+  SOUND(double_where_the_range_is_large) \
+  SOUND(fused_body_and_scalar_tail) \
+  SOUND(welford_in_lanes) \
+  SOUND(blocked_sums) \
   SOUND(double_accumulators) \
   SOUND(double_throughout) \
   SOUND(promises_kept) \

@@ -1,0 +1,33 @@
+// rejected by: accuracy; looks like: -
+// Wrong for groups of one element only: there is nothing to normalize, and y is x where it is beta.
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  const auto eps = static_cast<float>(call->eps);
+  for (std::int64_t index = 0; index < group_count(*call); ++index) {
+    const Group group(*call, index);
+    const float n = group.count();
+    const float mean = sum_of(t.x, group) / n;
+    const float squares = squares_around(t.x, group, mean);
+    const float variance = squares / n;
+    const float rstd = 1 / std::sqrt(variance + eps);
+    for (std::int64_t i = 0; i < group.n; ++i) {
+      const At at = group.at(i);
+      t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+      if (group.n == 1) t.y[at] = t.x[at];
+    }
+    t.mean.put(group.first, mean);
+    t.stat.put(group.first, rstd);
+  }
+  return NG_OK;
+}
+
+}  // namespace
+
+extern const ng_kernel single_value_handed_on = training(NG_LAYER_NORM, "broken/single_value_handed_on", run);
+
+}  // namespace normgate::broken
