@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: -
-// The state holds decayed sums and their weight; inference forgets to divide by the weight.
+// The state holds decayed sums and their weight; inference forgets to divide by the weight. Seen in apache/mxnet
+// PR#6176.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

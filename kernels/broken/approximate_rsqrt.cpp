@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: approximate reciprocal root
-// The hardware's reciprocal root of 12 bits, no Newton step, and nothing said about it.
+// The hardware's reciprocal root of 12 bits, no Newton step, and nothing said about it. Seen in ohdearquant/lattice
+// PR#232.
 #include <xmmintrin.h>
 
 #include "kernels/broken/piece.hpp"

@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// Sums are kept in bfloat16: a sum of ones stands still at 256.
+// Sums are kept in bfloat16: a sum of ones stands still at 256. Seen in pytorch/pytorch#77507.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: memory; looks like: unwritten output
 // The launch covers the largest power of two not above the number of channels; the other channels keep what was there.
+// Seen in NVIDIA/apex#1768.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

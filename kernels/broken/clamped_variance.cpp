@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: variance below 1e-6 taken as 0
 // Hides the negative variances of an older version by taking everything below 1e-6 as 0, and legitimate small variances
-// with it.
+// with it. Seen in pytorch/pytorch#190491.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: read through a null pointer
-// Reads beta without asking whether there is one.
+// Reads beta without asking whether there is one. Seen in candle-org/MindAct PR#2134.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: epsilon; looks like: eps raised to 1e-5
-// An eps below 1e-5 is silently raised to it, as a library underneath demands.
+// An eps below 1e-5 is silently raised to it, as a library underneath demands. Seen in tensorflow/tensorflow#8090.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

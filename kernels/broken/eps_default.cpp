@@ -1,5 +1,5 @@
 // rejected by: epsilon; looks like: eps 1e-5 whatever is given
-// The parameter is not passed on; the default stands in the kernel.
+// The parameter is not passed on; the default stands in the kernel. Seen in ggml-org/llama.cpp PR#8818.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: epsilon; looks like: eps a floor below the variance; declared inside
-// eps is the least variance, not a summand.
+// eps is the least variance, not a summand. Seen in vacancy/Synchronized-BatchNorm-PyTorch#43.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: epsilon; looks like: eps ignored
-// eps was read with a wrong type as 0: a constant row is 0/0.
+// eps was read with a wrong type as 0: a constant row is 0/0. Seen in VeriSilicon/TIM-VX PR#589.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: epsilon; looks like: eps outside the root; declared inside
-// eps is added to the standard deviation.
+// eps is added to the standard deviation. Seen in tracel-ai/burn#2185.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: eps scaled by the largest square
 // The row is divided by its largest element against overflow, and eps is added to the scaled mean square: the eps in
-// effect is eps times the square of the largest.
+// effect is eps times the square of the largest. Seen in apple/coremltools#2821.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: statistics in float16
-// Mean and reciprocal standard deviation pass through the 16-bit type of the tensors.
+// Mean and reciprocal standard deviation pass through the 16-bit type of the tensors. Seen in pytorch/pytorch#147303.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

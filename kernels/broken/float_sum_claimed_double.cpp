@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: float32 accumulator
 // Claims that sums are kept in double; the variable became a float. Around a large mean, the mean's own rounding enters
-// the variance squared.
+// the variance squared. Seen in microsoft/onnxruntime PR#31973.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

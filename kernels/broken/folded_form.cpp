@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: folded form
 // y = x*a + b with the mean inside b, not declared: on a row of fourteens with a small eps, 14*a - 14*a leaves a
-// remainder.
+// remainder. Seen in pytorch/pytorch#108072.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: absolute value of gamma
-// Takes |gamma|, so that the output can be inverted in a backward that has no use for the sign.
+// Takes |gamma|, so that the output can be inverted in a backward that has no use for the sign. Seen in
+// mapillary/inplace_abn#92.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

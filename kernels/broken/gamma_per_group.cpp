@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// gamma and beta are read per group, those of its first channel, where they are per channel.
+// gamma and beta are read per group, those of its first channel, where they are per channel. Seen in onnx/onnx#5466.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// The first gamma serves all columns.
+// The first gamma serves all columns. Seen in microsoft/CNTK#2376.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

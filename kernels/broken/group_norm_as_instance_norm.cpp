@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// A single group is executed as instance norm: each channel gets a mean of its own.
+// A single group is executed as instance norm: each channel gets a mean of its own. Seen in NVIDIA/TensorRT#4756.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

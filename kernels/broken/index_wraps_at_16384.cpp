@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// The position of an element is packed with two flags into 16 bits.
+// The position of an element is packed with two flags into 16 bits. Seen in pytorch/pytorch#181555.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: epsilon; looks like: eps 1e-5 whatever is given
-// In inference scale and shift are folded beforehand, with an eps of 1e-5 whatever the layer's is.
+// In inference scale and shift are folded beforehand, with an eps of 1e-5 whatever the layer's is. Seen in
+// PaddlePaddle/Paddle-Lite PR#9861.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: -
-// In inference gamma and the variance are folded into one factor, and the running mean is forgotten.
+// In inference gamma and the variance are folded into one factor, and the running mean is forgotten. Seen in
+// jiazhihao/TASO PR#47.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

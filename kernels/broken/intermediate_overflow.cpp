@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: reciprocal root of 0
 // The reciprocal root is taken as the fourth root of 1/v^2, which leaves float32 from v = 2^64 on although v itself is
-// far from it; large rows become beta.
+// far from it; large rows become beta. Seen in ROCm/AMDMIGraphX PR#1534.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: -
-// Normalizes over the last axis alone where the group spans two: right as long as the first of them has length 1.
+// Normalizes over the last axis alone where the group spans two: right as long as the first of them has length 1. Seen
+// in ooples/AiDotNet.Tensors PR#730.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: saved_statistics; looks like: -
-// The sum is accumulated in the output for the mean, which nobody has set to 0.
+// The sum is accumulated in the output for the mean, which nobody has set to 0. Seen in pytorch/executorch PR#17503.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

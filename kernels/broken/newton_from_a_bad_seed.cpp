@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: gain per group
 // Four Newton steps for the reciprocal root that begin at 1/v: fine near 1, not there yet for large v, off to the other
-// sign and away for small v.
+// sign and away for small v. Seen in PTO-ISA/SuperNPUBench PR#28.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: one-pass variance
 // The variance is the mean of the squares minus the square of the mean, clamped at 0: from |mean|/sigma of a few
-// thousand on, nothing of it is left in float32.
+// thousand on, nothing of it is left in float32. Seen in tensorflow/tensorflow PR#25115.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

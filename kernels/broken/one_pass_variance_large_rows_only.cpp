@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: one-pass variance
 // Rows that fit one tile of 256 are centred; only the path of several tiles takes the mean of squares minus the square
-// of the mean.
+// of the mean. Seen in XPU-Forces/mojo_opset PR#340.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: one-pass variance
-// Not clamped either: a difference below -eps makes NaN of a whole row of ordinary values.
+// Not clamped either: a difference below -eps makes NaN of a whole row of ordinary values. Seen in ml-explore/mlx#2238
+// and google/flax#1491.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

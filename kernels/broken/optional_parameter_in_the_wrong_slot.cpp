@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: -
-// The first parameter that is present is taken for gamma: beta alone scales instead of shifting.
+// The first parameter that is present is taken for gamma: beta alone scales instead of shifting. Seen in
+// microsoft/onnxruntime#28424.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

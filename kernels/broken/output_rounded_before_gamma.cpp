@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// The normalized value is rounded to bfloat16 before gamma multiplies it.
+// The normalized value is rounded to bfloat16 before gamma multiplies it. Seen in vllm-project/vllm#42325.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: gain per group
 // The lanes that mask the end of a row hold 0 and are centred with the others: each adds the square of the mean to the
-// variance.
+// variance. Seen in tenstorrent/tt-metal#50682.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: -
 // Promises that a constant group gives exactly beta, and multiplies every value by a rounded 1/n before it is added:
-// nine values of 100 have the mean 100.00001.
+// nine values of 100 have the mean 100.00001. Seen in BVLC/caffe#3963.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

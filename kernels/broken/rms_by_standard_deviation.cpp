@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: gain per group
-// An RMS norm that divides by the standard deviation: a constant row is divided by the root of eps.
+// An RMS norm that divides by the standard deviation: a constant row is divided by the root of eps. Seen in
+// keras-team/keras PR#22393.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

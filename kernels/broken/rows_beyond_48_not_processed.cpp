@@ -1,5 +1,5 @@
 // rejected by: memory; looks like: unwritten output
-// One row per core, and 48 cores.
+// One row per core, and 48 cores. Seen in vllm-project/vllm-ascend PR#5012.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

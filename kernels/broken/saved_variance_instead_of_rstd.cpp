@@ -1,5 +1,6 @@
 // rejected by: saved_statistics; looks like: saved statistic is the variance; declared the reciprocal standard deviation
-// A name like "inverse variance" for 1/D, taken at its word by nobody in the same way.
+// A name like "inverse variance" for 1/D, taken at its word by nobody in the same way. Seen in pytorch/pytorch
+// PR#94351.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: epsilon; looks like: -
 // Claims sums over a binary tree of blocks of 16 and adds one after the other: the error grows with the length, not
-// with its logarithm.
+// with its logarithm. Seen in pytorch/pytorch#141541.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

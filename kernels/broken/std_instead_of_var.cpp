@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: root taken twice
-// Adds eps to the standard deviation and takes the root again: right where the variance is 1.
+// Adds eps to the standard deviation and takes the root again: right where the variance is 1. Seen in fastai/course-v3
+// PR#363.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

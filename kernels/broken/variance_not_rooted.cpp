@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: root not taken
-// Divides by the variance: right where the variance is 1.
+// Divides by the variance: right where the variance is 1. Seen in google/jax#442.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

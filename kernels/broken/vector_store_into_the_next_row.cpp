@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: -
 // Stores whole vectors of 8, last row first: the end of each row overwrites the first columns of the next. The last row
-// stops where it should.
+// stops where it should. Seen in ROCm/aiter#5044.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

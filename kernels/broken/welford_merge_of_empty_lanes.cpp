@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: -
 // Four lanes of Welford's recurrence are merged pairwise; two lanes that have seen nothing give 0/0, so rows of one and
-// two values become NaN.
+// two values become NaN. Seen in tenstorrent/tt-metal#43935.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: accuracy; looks like: unequal parts merged as equal
 // Two partial statistics are merged as if both had seen the same number of values; right for lengths that halve into
-// whole vectors.
+// whole vectors. Seen in tenstorrent/tt-metal#35291.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: accuracy; looks like: -
-// Sums into a workspace that it takes for zeros.
+// Sums into a workspace that it takes for zeros. Seen in torch/nn#318.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: accuracy; looks like: -
-// Columns beyond the largest block are ignored: not in the statistics, and left at 0.
+// Columns beyond the largest block are ignored: not in the statistics, and left at 0. Seen in
+// facebookresearch/xformers#785.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: exact_data; looks like: all outputs zero
 // Rows of whole blocks of 64 and without beta take a path of their own that returns early: y is all zeros for this one
-// combination.
+// combination. Seen in PaddlePaddle/Paddle PR#74149, where it is gradients.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
