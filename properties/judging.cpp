@@ -85,6 +85,9 @@ std::string_view in_words(ScalarType type) { return type == ScalarType::float32 
 // The sum that decides an element: of a group, or of a channel's terms, in its groups and over them.
 std::string sum_in_words(const Problem& problem, const Claim& claim, Role role) {
   const bool parameter = role == Role::dgamma || role == Role::dbeta;
+  if (problem.phase == Phase::merge_statistics)
+    return fmt::format("{} merges of depth {}", in_words(claim.accumulator),
+                       depth(claim.group_sum, group_size(problem)));
   if (!parameter)
     return fmt::format("{} sums of depth {}", in_words(claim.accumulator), depth(claim.group_sum, group_size(problem)));
   const VariantRow& row = row_of(problem.variant);
@@ -126,8 +129,9 @@ std::string statistics_in_words(const Problem& problem, const Claim& claim) {
 std::string bound_in_words(const Case& c, const Claim& claim, std::size_t element, Role role) {
   const auto& problem = c.problem();
   std::string text =
-      fmt::format("{}, {}, {}; n = {}", sum_in_words(problem, claim, role), statistics_in_words(problem, claim),
-                  claim.form == AffineForm::folded ? "folded" : "centred", group_size(problem));
+      fmt::format("{}, {}, {}; {} = {}", sum_in_words(problem, claim, role), statistics_in_words(problem, claim),
+                  claim.form == AffineForm::folded ? "folded" : "centred",
+                  problem.phase == Phase::merge_statistics ? "parts" : "n", group_size(problem));
   const std::int64_t group = group_of(problem, role, element);
   if (group >= 0 && row_of(problem.variant).centred) {
     const Truth& truth = is_backward(problem.phase) ? c.gradient(claim.saved_use) : c.truth();

@@ -18,6 +18,7 @@ std::span<const Property* const> property_list() {
       &running_statistics,
       &momentum_independence,
       &inference_state,
+      &partition_and_merge,
       &gradients,
       &finite_differences_of_the_forward,
       &gradient_identities,

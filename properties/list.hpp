@@ -19,6 +19,7 @@ extern const Property scaling;
 extern const Property running_statistics;
 extern const Property momentum_independence;
 extern const Property inference_state;
+extern const Property partition_and_merge;
 extern const Property gradients;
 extern const Property finite_differences_of_the_forward;
 extern const Property gradient_identities;

@@ -155,7 +155,7 @@ void measure_reference(const ReferenceOptions& options, const std::function<void
   std::vector<Variant> all;
   for (const VariantRow& row : variant_table()) all.push_back(row.variant);
   for (const Variant variant : chosen(options.variants, all))
-    for (const Phase phase : chosen(options.phases, judged_phases))
+    for (const Phase phase : chosen(options.phases, normalizing_phases))
       for (const std::int64_t n : chosen(options.lengths, benchmark_lengths)) tell(measure(options, variant, phase, n));
 }
 

@@ -12,6 +12,7 @@
 
 #include "gate/engine/diagnosis/backward.hpp"
 #include "gate/engine/diagnosis/forward.hpp"
+#include "gate/engine/diagnosis/merge.hpp"
 
 namespace normgate {
 namespace {
@@ -35,9 +36,10 @@ std::vector<Explanation> one_of_each(const std::vector<Explanation>& found) {
 Diagnosed explanations(const Problem& problem, const Inputs& inputs, const Subject& subject,
                        const runner::Outcome& outcome, std::string_view only) {
   if (outcome.status != runner::Status::ok) return {};
-  Diagnosed diagnosed = is_backward(problem.phase)
-                            ? diagnosis::BackwardDiagnosis(problem, inputs, subject, outcome, only).find()
-                            : diagnosis::ForwardDiagnosis(problem, inputs, subject, outcome, only).find();
+  Diagnosed diagnosed =
+      is_statistics(problem.phase) ? diagnosis::MergeDiagnosis(problem, inputs, subject, outcome, only).find()
+      : is_backward(problem.phase) ? diagnosis::BackwardDiagnosis(problem, inputs, subject, outcome, only).find()
+                                   : diagnosis::ForwardDiagnosis(problem, inputs, subject, outcome, only).find();
   diagnosed.found = one_of_each(diagnosed.found);
   return diagnosed;
 }
@@ -45,6 +47,8 @@ Diagnosed explanations(const Problem& problem, const Inputs& inputs, const Subje
 bool contradicts(const Problem& problem, const Inputs& inputs, const Subject& subject, const runner::Outcome& outcome,
                  std::string_view diagnosis) {
   if (outcome.status != runner::Status::ok) return false;
+  if (is_statistics(problem.phase))
+    return diagnosis::MergeDiagnosis(problem, inputs, subject, outcome, diagnosis).contradicts();
   if (is_backward(problem.phase))
     return diagnosis::BackwardDiagnosis(problem, inputs, subject, outcome, diagnosis).contradicts();
   return diagnosis::ForwardDiagnosis(problem, inputs, subject, outcome, diagnosis).contradicts();

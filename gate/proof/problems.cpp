@@ -103,7 +103,7 @@ void sprinkle(Draw& draw, Inputs& inputs) {
 }  // namespace
 
 Problem draw_any_problem(Draw& draw) {
-  Problem problem = draw_problem(draw, judged_phases[draw.below(4)]);
+  Problem problem = draw_problem(draw, normalizing_phases[draw.below(4)]);
   if (draw.below(12) == 0) problem.profile = Profile::special;
   problem.level = static_cast<std::int32_t>(1 + 2 * draw.below(16));
   const std::uint32_t length = draw.below(1024);

@@ -146,7 +146,7 @@ void add_bench(CLI::App& command, int& exit_code) {
   std::vector<std::string> variants;
   for (const VariantRow& row : variant_table()) variants.emplace_back(row.name);
   std::vector<std::string> phases;
-  for (const Phase phase : judged_phases) phases.emplace_back(name_of(phase));
+  for (const Phase phase : normalizing_phases) phases.emplace_back(name_of(phase));
   names_option(*reference, "--variant", options->variants, variants, "only these variants (repeatable)");
   names_option(*reference, "--phase", options->phases, phases, "only these phases (repeatable)");
   reference->add_option("--length", options->lengths, "elements of a group (repeatable); default: 64 768 4096 65536")

@@ -44,8 +44,8 @@ enum ng_variant {
 };
 
 /* forward_inference and backward_inference are the phases with given statistics: running_mean and running_var for
- * batch_norm and instance_norm, mean and stat for the other rows. 5 to 8 are reserved (statistics, merge_statistics,
- * update_running, double_backward).
+ * batch_norm and instance_norm, mean and stat for the other rows. 7 and 8 are reserved (update_running,
+ * double_backward).
  *
  * The backward phases read dy, x, gamma and statistics, and write dx, dgamma (where gamma is present) and dbeta (where
  * beta is; its values are not handed). dy and dx have the axes of x, dgamma and dbeta those of gamma. Let a group have
@@ -62,12 +62,31 @@ enum ng_variant {
  * Where gradients accumulate, dgamma and dbeta hold old values that the sums are added to; dx is always overwritten.
  * backward_training is handed mean and stat as the forward saved them, if the manifest supports these roles (and at
  * times is not, if the manifest does not require them: then they follow from x). How it uses them is
- * ng_claim.saved_use. */
+ * ng_claim.saved_use.
+ *
+ * statistics and merge_statistics are for groups whose elements are in several places, as those of synchronized batch
+ * normalization: each place takes the statistics of its part, and those of the parts are merged into those of the
+ * whole. statistics reads x and writes mean (not rms_norm) and stat. merge_statistics reads part_mean (not rms_norm),
+ * part_stat and part_count, and writes mean (not rms_norm) and stat of the union:
+ *
+ *   n = sum of n_p;  mean = sum of n_p*mean_p / n;  stat = (sum of n_p*stat_p + sum of n_p*(mean_p-mean)^2) / n, for
+ *   rms_norm without the second sum
+ *
+ * Here stat and part_stat are variances over n (rms_norm: mean squares), whatever the convention says of the other
+ * phases: n-1, eps and roots come after the merge, so that nothing is 0/0 in a part of one element and no digit is lost
+ * to eps. A group of merge_statistics consists of parts where others consist of elements: extents count parts on the
+ * reduced axes, part_mean and part_stat have the axes of x, and part_count has the reduced ones, as all groups are
+ * parted alike. A count is an integer from 0 to 2^24, exact in float32; that the sum may be more is for the kernel to
+ * cope with. A part of count 0 has no statistics: what stands in its part_mean and part_stat is to be ignored, be it
+ * NaN, as 0/0 makes it. Statistics of no elements at all must be written, but may be anything. The convention has no
+ * say in these phases; neither have eps, momentum and step. */
 enum ng_phase {
   NG_FORWARD_TRAINING = 1,
   NG_FORWARD_INFERENCE = 2,
   NG_BACKWARD_TRAINING = 3,
   NG_BACKWARD_INFERENCE = 4,
+  NG_STATISTICS = 5,
+  NG_MERGE_STATISTICS = 6,
   NG_PHASES = 16
 };
 
@@ -76,9 +95,11 @@ enum ng_role {
   NG_Y = 1,
   NG_GAMMA = 2,
   NG_BETA = 3,
-  NG_MEAN = 4, /* written in forward_training; read in backward_training and where statistics are given */
+  NG_MEAN = 4, /* written in forward_training, statistics and merge_statistics; read in backward_training and where
+                  statistics are given */
   NG_MEAN_LO = 5,
-  NG_STAT = 6, /* as mean; ng_convention.saved_statistic: reciprocal standard deviation, or variance */
+  NG_STAT = 6, /* as mean; ng_convention.saved_statistic: reciprocal standard deviation, or variance. In statistics and
+                  merge_statistics always the variance over n */
   NG_STAT_LO = 7,
   NG_RUNNING_MEAN = 8, /* read and written in place in forward_training, read in the inference phases */
   NG_RUNNING_VAR = 9,
@@ -90,6 +111,9 @@ enum ng_role {
   NG_RESIDUAL = 15,
   NG_DRESIDUAL = 16,
   NG_RESERVE = 17,
+  NG_PART_MEAN = 18,  /* merge_statistics reads these three */
+  NG_PART_STAT = 19,  /* variance over n */
+  NG_PART_COUNT = 20, /* elements of a part */
   NG_ROLES = 32
 };
 #define NG_ROLE_BIT(role) (UINT64_C(1) << (role))
@@ -188,7 +212,13 @@ typedef struct ng_sum {
 
 /* How a claim is read where a kernel has a choice: a product of deviations may be rounded in either of the two types;
  * Welford's running mean has the accumulator's, and its partial results (lanes, blocks) are merged by
- * m_a + (m_b - m_a) * n_b / n; contraction to fused multiply-adds is always allowed. */
+ * m_a + (m_b - m_a) * n_b / n; contraction to fused multiply-adds is always allowed.
+ *
+ * merge_statistics computes in the less exact of the two types, if it likes. Parts are merged in pairs, by the formula
+ * above or (m_a * n_a + m_b * n_b) / n, and M_a + M_b + (m_b - m_a)^2 * n_a * n_b / n of sums M of squared deviations
+ * (or the same of variances), in the order of group_sum; or all at once, as a weighted mean and then a weighted sum of
+ * squared differences from it. With NG_ONE_PASS also as sum of n_p * (stat_p + mean_p^2) over n, less the square of the
+ * mean. */
 typedef struct ng_claim {
   size_t struct_size;
   int32_t accumulator;     /* ng_type of sums and of the divisions by n */
@@ -258,7 +288,8 @@ typedef struct ng_kernel {
   /* Roles beyond x and y, bits NG_ROLE_BIT(role), by phase. supported: may be present; required: always present.
    * Both 0: gamma and beta may be present or absent (dgamma and dbeta with them), given statistics are present in the
    * inference phases and saved ones in backward_training. x, y, dy and dx are understood: supporting NG_ROLE_BIT(NG_X)
-   * alone means none of the others. dgamma comes with gamma and dbeta with beta: a backward kernel that supports one of
+   * alone means none of the others. statistics and merge_statistics have the roles that ng_phase lists, all of them
+   * always; nothing is declared. dgamma comes with gamma and dbeta with beta: a backward kernel that supports one of
    * a pair must support the other. With NG_USE_FROM_OUTPUT, stat must be supported in backward_training, and mean not
    * required. */
   uint64_t supported_roles[NG_PHASES];

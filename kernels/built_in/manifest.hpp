@@ -22,6 +22,8 @@ constexpr bool is_backward(std::int32_t phase) {
   return phase == NG_BACKWARD_TRAINING || phase == NG_BACKWARD_INFERENCE;
 }
 
+constexpr bool is_statistics(std::int32_t phase) { return phase == NG_STATISTICS || phase == NG_MERGE_STATISTICS; }
+
 // ---- conventions ---------------------------------------------------------------------------------------------------
 
 struct Differences {
@@ -85,13 +87,21 @@ inline bool fits_in_place(const ng_call& call, ng_role in, ng_role out) {
 inline const char* refusal(const ng_call& call) {
   if (!is_variant(call.variant)) return "not one of the five variants";
   const bool backward = is_backward(call.phase);
-  if (!backward && !is_forward(call.phase)) return "not one of the four phases";
+  if (!backward && !is_forward(call.phase) && !is_statistics(call.phase)) return "not one of the six phases";
   if (call.convention == nullptr) return "no convention";
   if (call.convention->scalars != NG_SCALARS_FLOAT32) return "eps and momentum are taken as float32 values";
   for (const ng_tensor* tensor : call.tensor)
     if (tensor != nullptr && (tensor->dtype != NG_FLOAT32 || tensor->layout_kind != 0 || tensor->memory_kind != 0))
       return "float32 in host memory with one stride per axis only";
   const auto has = [&](int role) { return call.tensor[role] != nullptr; };
+  if (is_statistics(call.phase)) {
+    const bool centred = is_centred(call.variant);
+    if (!has(NG_STAT) || has(NG_MEAN) != centred) return "statistics are written to mean and stat, of rms_norm to stat";
+    if (call.phase == NG_STATISTICS) return has(NG_X) ? "" : "x is needed";
+    if (!has(NG_PART_STAT) || !has(NG_PART_COUNT) || has(NG_PART_MEAN) != centred)
+      return "parts have part_mean, part_stat and part_count, of rms_norm the last two";
+    return "";
+  }
   if (backward) {
     if (!has(NG_X) || !has(NG_DY) || !has(NG_DX)) return "x, dy and dx are needed";
     if (!fits_in_place(call, NG_DY, NG_DX)) return "in place, dy and dx need the same strides";
@@ -120,7 +130,7 @@ constexpr std::uint64_t gradient_roles = NG_ROLE_BIT(NG_DGAMMA) | NG_ROLE_BIT(NG
 constexpr std::uint64_t running_roles =
     NG_ROLE_BIT(NG_RUNNING_MEAN) | NG_ROLE_BIT(NG_RUNNING_VAR) | NG_ROLE_BIT(NG_RUNNING_WEIGHT);
 
-// A kernel of all four phases, any layout, both ways in place, everything optional that may be. `claim`, `supports`,
+// A kernel of all phases, any layout, both ways in place, everything optional that may be. `claim`, `supports`,
 // `run` and what else differs are the caller's.
 inline ng_kernel kernel_of(ng_variant variant, const char* name, const char* source) {
   const std::uint64_t saved = NG_ROLE_BIT(NG_STAT) | (is_centred(variant) ? NG_ROLE_BIT(NG_MEAN) : std::uint64_t{0});
@@ -132,8 +142,8 @@ inline ng_kernel kernel_of(ng_variant variant, const char* name, const char* sou
   kernel.name = name;
   kernel.source = source;
   kernel.variant = variant;
-  kernel.phases =
-      1U << NG_FORWARD_TRAINING | 1U << NG_FORWARD_INFERENCE | 1U << NG_BACKWARD_TRAINING | 1U << NG_BACKWARD_INFERENCE;
+  kernel.phases = 1U << NG_FORWARD_TRAINING | 1U << NG_FORWARD_INFERENCE | 1U << NG_BACKWARD_TRAINING |
+                  1U << NG_BACKWARD_INFERENCE | 1U << NG_STATISTICS | 1U << NG_MERGE_STATISTICS;
   kernel.supported_roles[NG_FORWARD_TRAINING] = affine_roles | saved | running;
   kernel.supported_roles[NG_FORWARD_INFERENCE] = affine_roles | saved | running;
   kernel.supported_roles[NG_BACKWARD_TRAINING] = affine_roles | gradient_roles | saved;

@@ -4,6 +4,7 @@
 #include "kernels/built_in/manifest.hpp"
 #include "kernels/plain/backward.hpp"
 #include "kernels/plain/forward.hpp"
+#include "kernels/plain/statistics.hpp"
 
 namespace {
 
@@ -24,6 +25,10 @@ int32_t run(void*, const ng_call* call, void*) {
   const plain::Row& row = *plain::row_of(call->variant);
   if (built_in::is_backward(call->phase))
     plain::backward(row, *call);
+  else if (call->phase == NG_STATISTICS)
+    plain::statistics(row, *call);
+  else if (call->phase == NG_MERGE_STATISTICS)
+    plain::merge_statistics(row, *call);
   else if (call->phase == NG_FORWARD_TRAINING)
     plain::forward_training(row, *call);
   else

@@ -182,6 +182,14 @@ PhaseRoles default_roles(std::optional<Variant> variant, Phase phase, SavedUse u
   return roles;
 }
 
+// The phases of statistics have the same roles always.
+PhaseRoles roles_of_statistics(const VariantRow& row, Phase phase) {
+  const bool merges = phase == Phase::merge_statistics;
+  std::uint64_t roles = bit(Role::stat) | (merges ? bit(Role::part_stat) | bit(Role::part_count) : 0);
+  if (row.centred) roles |= bit(Role::mean) | (merges ? bit(Role::part_mean) : 0);
+  return {roles, roles};
+}
+
 // Inference is about statistics that are given: a kernel that could be handed none could not be tried.
 void check_given_statistics(const PhaseRoles& roles, const VariantRow& row, Phase phase, const std::string& where) {
   const auto supports = [&](Role role) { return (roles.supported & bit(role)) != 0; };
@@ -231,14 +239,21 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
   if (!kernel.at("runs").get<bool>()) refuse(where + "'s run is NULL; it must be the function that computes");
 
   result.claim = claim_of(kernel, where);
-  auto phases = bits(kernel.at("phases"), "phases", where, 0x1E,
-                     "a set of bits 1 << ng_phase of the phases 1 to 4 (5 to 15 are reserved)");
+  auto phases = bits(kernel.at("phases"), "phases", where, 0x7E,
+                     "a set of bits 1 << ng_phase of the phases 1 to 6 (7 to 15 are reserved)");
   if (phases == 0) phases = 1U << NG_FORWARD_TRAINING;
   constexpr std::uint64_t all_roles = (std::uint64_t{1} << role_count) - 1;
-  const std::string role_meaning = "a set of NG_ROLE_BIT(role) of the roles 0 to 17";
-  for (std::size_t phase = 1; phase <= 4; ++phase) {
+  const std::string role_meaning = "a set of NG_ROLE_BIT(role) of the roles 0 to 20";
+  for (std::size_t phase = 1; phase <= judged_phases.size(); ++phase) {
     if (((phases >> phase) & 1U) == 0) continue;
     result.phases.push_back(static_cast<Phase>(phase));
+    if (is_statistics(static_cast<Phase>(phase))) {
+      if (!result.variant)
+        refuse(where + " is custom and has phase " + std::string(normgate::name_of(static_cast<Phase>(phase))) +
+               "; it must have phases 1 to 4 only: which axes are reduced is not known");
+      result.roles[phase] = roles_of_statistics(row_of(*result.variant), static_cast<Phase>(phase));
+      continue;
+    }
     PhaseRoles roles;
     roles.supported = bits(kernel.at("supported").at(phase), "supported_roles", where, all_roles, role_meaning);
     roles.required = bits(kernel.at("required").at(phase), "required_roles", where, all_roles, role_meaning);

@@ -1,4 +1,4 @@
-// The forward phases: everything that does not depend on the instruction set. Statistics are kept in double until they
+// The forward phases, and statistics alone: everything that does not depend on the instruction set. Statistics are kept in double until they
 // are stored.
 #include <limits>
 
@@ -98,6 +98,27 @@ void forward_inference(const Job& job, const Pattern& pattern) {
 }
 
 }  // namespace
+
+void statistics(const ng_call& call) {
+  const Job job = job_of(call);
+  const Pattern& pattern = pattern_for(job);
+  const std::int64_t n = job.size;
+  for_each_block(job, pattern, [&](const Pointers& block, std::int64_t width) {
+    alignas(64) double mean[widest];
+    alignas(64) double squares[widest];
+    for (std::int64_t s = 0; s < job.samples.extent; ++s) {
+      const Pointers first = block.moved(job.samples, s);
+      if (n > 0) pattern.moments(job, first, width, mean, squares);
+      for (std::int64_t c = 0; c < width; ++c) {
+        const double nan = std::numeric_limits<double>::quiet_NaN();
+        if (first.at[MEAN] != nullptr)
+          first.at[MEAN][c * job.across.stride[MEAN]] = static_cast<float>(n == 0 ? nan : mean[c]);
+        first.at[STAT][c * job.across.stride[STAT]] =
+            static_cast<float>(n == 0 ? nan : squares[c] / static_cast<double>(n));
+      }
+    }
+  });
+}
 
 void forward(const ng_call& call) {
   const Job job = job_of(call);

@@ -65,6 +65,13 @@ void merge(Axis& outer, Axis& inner) {
 
 }  // namespace
 
+ReducedAxes reduced_axes(std::int32_t variant) {
+  ReducedAxes result{};
+  for (const int axis : variant_of(variant).reduced)
+    if (axis != none) result.has[axis] = true;
+  return result;
+}
+
 Job job_of(const ng_call& call) {
   const bool backward = is_backward(call);
   Variant variant = variant_of(call.variant);
@@ -88,6 +95,10 @@ Job job_of(const ng_call& call) {
   job.reduced[0] = axis_of(call, variant.reduced[0]);
   job.reduced[1] = axis_of(call, variant.reduced[1]);
   job.size = job.reduced[0].extent * job.reduced[1].extent;
+  // Where only x is walked through, y would not stand in the way of any pattern.
+  if (call.phase == NG_STATISTICS)
+    for (Axis* axis : {&job.outer, &job.across, &job.samples, &job.reduced[0], &job.reduced[1]})
+      axis->stride[Y] = axis->stride[X];
   const auto leave_out = [&](Operand operand) {
     job.base.at[operand] = nullptr;
     for (Axis* axis : {&job.outer, &job.across, &job.samples, &job.reduced[0], &job.reduced[1]})

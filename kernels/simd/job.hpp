@@ -81,5 +81,13 @@ void forward(const ng_call& call);
 // `workspace` has workspace_bytes(call) bytes, aligned for double; it may be nullptr if that is 0.
 void backward(const ng_call& call, void* workspace);
 std::size_t workspace_bytes(const ng_call& call);
+void statistics(const ng_call& call);
+void merge_statistics(const ng_call& call);
+
+// Which axes a variant reduces.
+struct ReducedAxes {
+  bool has[NG_AXES];
+};
+ReducedAxes reduced_axes(std::int32_t variant);
 
 }  // namespace normgate::simd

@@ -31,6 +31,10 @@ int32_t run(void*, const ng_call* call, void* workspace) {
   if (supports(call) == 0) return NG_REFUSED;
   if (built_in::is_backward(call->phase))
     simd::backward(*call, workspace);
+  else if (call->phase == NG_STATISTICS)
+    simd::statistics(*call);
+  else if (call->phase == NG_MERGE_STATISTICS)
+    simd::merge_statistics(*call);
   else
     simd::forward(*call);
   return NG_OK;

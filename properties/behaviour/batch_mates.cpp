@@ -8,7 +8,9 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject& subject) { return is_primary(subject) && !is_training(subject.phase); }
+bool applies(const Subject& subject) {
+  return is_primary(subject) && !is_training(subject.phase) && !is_statistics(subject.phase);
+}
 
 // What is compared.
 Role output_of(const Problem& problem) { return is_backward(problem.phase) ? Role::dx : Role::y; }

@@ -8,7 +8,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject& subject) { return !is_backward(subject.phase); }
+bool applies(const Subject& subject) { return is_forward(subject.phase); }
 
 // Each length meets a large |mean|/sigma (the mean's error, one-pass variance), a small one with another scale and
 // power-of-two offsets of it, and one of the other profiles; options are drawn.

@@ -14,7 +14,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject& subject) { return !is_backward(subject.phase); }
+bool applies(const Subject& subject) { return is_forward(subject.phase); }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "epsilon");
@@ -37,10 +37,11 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
         ++i;
       }
   // A variance of eps' own order, a tenth and ten times of it: sqrt(v+eps), sqrt(v)+eps, sqrt(max(v,eps)), sqrt(v) and
-  // sqrt(v+1e-5) all differ. 2^-10 squared is 9.5e-7: just below a clamp at 1e-6.
+  // sqrt(v+1e-5) all differ. 2^-10 squared is 9.5e-7: just below a clamp at 1e-6. A millionth and a million times of
+  // it, over most of the range of eps, from 2^-126 to 2^126.
   for (std::int64_t round = 0; round < planner.by_effort(2, 4, 8); ++round)
-    for (const std::int32_t scale : {0, -3, 5, -10, -15, -25, -35, -45, -60})
-      for (const double ratio : {1.0, 0.0625, 16.0, 0x1p-20}) {
+    for (const std::int32_t scale : {0, -3, 5, -10, -15, -25, -35, -45, -60, 12, 30, 50})
+      for (const double ratio : {1.0, 0.0625, 16.0, 0x1p-20, 0x1p20}) {
         if (!planner.primary() && ratio != 1.0) continue;
         Recipe recipe;
         recipe.length = lengths[i % lengths.size()];

@@ -1,5 +1,6 @@
 // The saved mean and statistic lie within their bounds, as the declared convention defines them: the reciprocal
-// standard deviation 1/D (with its eps), or the normalizing variance (without). Precondition: the kernel can save them.
+// standard deviation 1/D (with its eps), or the normalizing variance (without). Those of phase `statistics`, which are
+// to be merged, are the mean and the variance over n. Precondition: the kernel can save them.
 #include "properties/corpus/corpus.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
@@ -9,6 +10,7 @@ namespace normgate {
 namespace {
 
 bool applies(const Subject& subject) {
+  if (subject.phase == Phase::statistics) return is_primary(subject);
   return subject.phase == Phase::forward_training && supports(subject, Role::stat) &&
          (!subject.row.centred || supports(subject, Role::mean));
 }

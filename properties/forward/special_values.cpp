@@ -20,7 +20,7 @@
 namespace normgate {
 namespace {
 
-bool applies(const Subject& subject) { return !is_backward(subject.phase); }
+bool applies(const Subject& subject) { return is_forward(subject.phase); }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
   Planner planner(subject, effort, seed, "special_values");

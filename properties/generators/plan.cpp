@@ -95,7 +95,17 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   problem.gamma = settle(problem.gamma, Role::gamma);
   problem.beta = settle(problem.beta, Role::beta);
   const bool backward = is_backward(subject.phase);
-  if (is_training(subject.phase)) {
+  if (is_statistics(subject.phase)) {
+    // Nothing of a call but shape, layout and data means anything.
+    const Problem defaults;
+    problem.gamma = defaults.gamma;
+    problem.beta = defaults.beta;
+    problem.saved = problem.running = problem.in_place = false;
+    problem.given = Given::none;
+    problem.eps = defaults.eps;
+    problem.momentum = defaults.momentum;
+    problem.step = defaults.step;
+  } else if (is_training(subject.phase)) {
     problem.given = Given::none;
     // Where y stands in place of x, no mean is handed.
     const bool no_mean = backward && kernel.claim.saved_use == SavedUse::from_output;
@@ -142,8 +152,10 @@ Problem inside_claim(Problem problem, const Subject& subject) {
     broadcast = {};
   const bool along_s = problem.cotangent == Cotangent::pooled && broadcast == AxisSet{Axis::s};
   if (problem.cotangent != Cotangent::ones && !along_s) broadcast = {};
-  if (!kernel.mixed)
+  if (!kernel.mixed) {
     for (const Role role : {Role::y, Role::dy, Role::dx}) problem.layout[role] = problem.layout[Role::x];
+    problem.layout[Role::part_stat] = problem.layout[Role::part_mean];
+  }
   if (problem.in_place) problem.layout[out] = problem.layout[in];
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
@@ -283,13 +295,15 @@ void Planner::add(const Recipe& recipe) {
     p.layout[Role::y] = (d.layouts & 64U) != 0 ? drawn_layout(d.places) : p.layout[Role::x];
     p.layout[Role::dx] = (d.layouts & 128U) != 0 ? drawn_layout(d.fence) : p.layout[Role::x];
     p.layout[Role::dy] = (d.layouts & 256U) != 0 ? drawn_layout(d.split) : p.layout[Role::dx];
+    p.layout[Role::part_mean] = p.layout[Role::x];
+    p.layout[Role::part_stat] = p.layout[Role::y];
     // An upstream gradient that was expanded: all of it, or along the positions.
     if (p.cotangent == Cotangent::ones && (d.layouts & 512U) != 0)
       p.layout[Role::dy].broadcast = AxisSet{Axis::n, Axis::g, Axis::k, Axis::s};
     if (p.cotangent == Cotangent::pooled) p.layout[Role::dy].broadcast = AxisSet{Axis::s};
     if ((d.places & 64U) != 0)
       for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var,
-                              Role::dgamma, Role::dbeta})
+                              Role::dgamma, Role::dbeta, Role::part_count})
         p.layout[role].step = 1 + (d.places >> index_of(role)) % 3;
     p.in_place = d.places % 3 == 0;
     p.fence = d.fence % 2 == 0 ? Fence::right : Fence::left;

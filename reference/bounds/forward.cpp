@@ -13,6 +13,7 @@
 #include "reference/bounds/forward.hpp"
 
 #include "reference/bounds/judged.hpp"
+#include "reference/bounds/merge.hpp"
 #include "reference/bounds/statistics.hpp"
 #include "reference/problem/affine.hpp"
 #include "reference/problem/groups.hpp"
@@ -260,6 +261,11 @@ class Forward : private StatisticsBounds {
 }  // namespace
 
 Bounds forward_bounds(const Problem& problem, const Inputs& inputs, const Truth& truth, const Claim& claim) {
+  if (problem.phase == Phase::merge_statistics) return merge_bounds(problem, inputs, truth, claim);
+  if (problem.phase == Phase::statistics) {
+    const Problem training = training_of(problem);
+    return Forward(training, inputs, truth, claim).run();
+  }
   return Forward(problem, inputs, truth, claim).run();
 }
 

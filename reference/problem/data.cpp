@@ -747,6 +747,76 @@ std::vector<float> make_old_gradient(const Setting& setting, Role role) {
   return result;
 }
 
+// ---- parts --------------------------------------------------------------------------------------------------------
+
+std::vector<float> make_part_count(const Setting& setting) {
+  std::vector<float> result(static_cast<std::size_t>(setting.m));
+  const std::uint64_t stream = stream_of(Purpose::element, Role::part_count);
+  const Words whole = random_words(setting.key, stream_of(Purpose::whole, Role::part_count), 0);
+  const std::uint32_t largest_exponent = whole.w[0] % 4 == 0 ? 22 : 8;
+  for (std::size_t p = 0; p < result.size(); ++p) {
+    const Words words = random_words(setting.key, stream, p);
+    const std::uint32_t most = std::uint32_t{1} << (1 + words.w[1] % largest_exponent);
+    const std::uint32_t count = words.w[0] % 8 == 0 ? 0 : words.w[0] % 8 == 1 ? 1 : 1 + words.w[2] % most;
+    result[p] = static_cast<float>(count);
+  }
+  if (!result.empty()) {
+    float& sure = result[whole.w[1] % result.size()];
+    if (sure == 0) sure = 3;
+  }
+  return result;
+}
+
+// Variances, consistent with the counts.
+std::vector<float> make_part_stat(const Setting& setting, const std::vector<float>& count) {
+  std::vector<float> result(static_cast<std::size_t>(element_count(setting.problem.shape)));
+  const Groups groups(setting.problem.shape, setting.row);
+  const std::uint64_t stream = stream_of(Purpose::element, Role::part_stat);
+  for (std::int64_t q = 0; q < groups.count(); ++q) {
+    std::size_t part = 0;
+    groups.for_each(q, [&](std::int64_t i, const Shape&) {
+      const Words words = random_words(setting.key, stream, static_cast<std::uint64_t>(i));
+      const bool constant = words.w[1] % 6 == 0 || (setting.row.centred && count[part] == 1);
+      const double value = constant ? 0 : (0.25 + 7.75 * fraction(words.w[0])) * setting.unit * setting.unit;
+      result[static_cast<std::size_t>(i)] = static_cast<float>(value);
+      ++part;
+    });
+  }
+  return result;
+}
+
+// What stands where nothing was counted.
+void empty_parts(const Setting& setting, Role role, const std::vector<float>& count, std::vector<float>& values) {
+  const Groups groups(setting.problem.shape, setting.row);
+  const std::uint64_t stream = stream_of(Purpose::sprinkle, role);
+  for (std::int64_t q = 0; q < groups.count(); ++q) {
+    std::size_t part = 0;
+    groups.for_each(q, [&](std::int64_t i, const Shape&) {
+      if (count[part++] != 0) return;
+      const Words words = random_words(setting.key, stream, static_cast<std::uint64_t>(i));
+      values[static_cast<std::size_t>(i)] = words.w[0] % 4 == 0 ? 0x1p100F : special_value(words.w[1]);
+    });
+  }
+}
+
+Inputs make_parts(const Setting& setting) {
+  const Problem& problem = setting.problem;
+  Inputs inputs;
+  const auto given = [&](Role role) { return !problem.values[role].empty(); };
+  inputs[Role::part_count] = given(Role::part_count) ? problem.values[Role::part_count] : make_part_count(setting);
+  const std::vector<float>& count = inputs[Role::part_count];
+  for (const Role role : {Role::part_mean, Role::part_stat}) {
+    if (!use_of(problem, role).read) continue;
+    if (given(role)) {
+      inputs[role] = problem.values[role];
+      continue;
+    }
+    inputs[role] = role == Role::part_mean ? make_x(setting) : make_part_stat(setting, count);
+    empty_parts(setting, role, count, inputs[role]);
+  }
+  return inputs;
+}
+
 std::vector<float> make_role(const Setting& setting, Role role) {
   switch (role) {
     case Role::x:
@@ -774,6 +844,7 @@ std::vector<float> make_role(const Setting& setting, Role role) {
 
 Inputs make_inputs(const Problem& problem) {
   const Setting setting = setting_of(problem);
+  if (problem.phase == Phase::merge_statistics) return make_parts(setting);
   const bool gradients = problem.phase == Phase::backward_training;
   Inputs inputs;
   for (std::size_t i = 0; i < role_count; ++i) {

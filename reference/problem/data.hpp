@@ -56,6 +56,11 @@ namespace normgate {
 // moved by 2 to 10 % of sigma, stat by 2 to 10 %), or y in place of x and mean, gamma·x̂ + beta rounded once; gamma has
 // no zeros then, also when 1 is added.
 //
+// The parts of merge_statistics: part_mean is x as the profile draws it, part_stat is 4^scale·(0.25 … 8), one in six 0,
+// and for rows with a mean 0 in a part of one element. One part in eight is empty, one has a single element, the others
+// have up to 2^1 … 2^8, in one problem of four up to 2^22; one part has some in any case. An empty part's mean and
+// variance are NaN, infinite or 2^100.
+//
 // What an element depends on: z on the dense row-major index, and the numbers of groups and channels are such indices
 // too. So in the first three profiles, near_constant and constant an element stays as it is when n grows, and no
 // profile looks at the layout. More is not promised: pairs and needles depend on the size of the group, special's

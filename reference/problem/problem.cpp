@@ -19,7 +19,42 @@ std::int64_t group_index(const Problem& problem, const Shape& at) {
   return dense_index(problem.shape, row_of(problem.variant).reduced.complement(), at);
 }
 
+Problem training_of(const Problem& statistics) {
+  Problem training = statistics;
+  training.phase = Phase::forward_training;
+  training.gamma = training.beta = false;
+  training.saved = true;
+  training.convention = {};
+  training.convention.saved = SavedStatistic::variance;
+  return training;
+}
+
+namespace {
+
+RoleUse use_in_statistics(const Problem& problem, Role role) {
+  const bool centred = row_of(problem.variant).centred;
+  const bool merges = problem.phase == Phase::merge_statistics;
+  switch (role) {
+    case Role::x:
+      return {.read = !merges};
+    case Role::mean:
+      return {.write = centred};
+    case Role::stat:
+      return {.write = true};
+    case Role::part_mean:
+      return {.read = merges && centred};
+    case Role::part_stat:
+    case Role::part_count:
+      return {.read = merges};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 RoleUse use_of(const Problem& problem, Role role) {
+  if (is_statistics(problem.phase)) return use_in_statistics(problem, role);
   const VariantRow& row = row_of(problem.variant);
   const bool training = is_training(problem.phase);
   const bool backward = is_backward(problem.phase);
@@ -63,6 +98,9 @@ RoleUse use_of(const Problem& problem, Role role) {
     case Role::residual:
     case Role::dresidual:
     case Role::reserve:
+    case Role::part_mean:
+    case Role::part_stat:
+    case Role::part_count:
       break;
   }
   return {};
@@ -71,6 +109,7 @@ RoleUse use_of(const Problem& problem, Role role) {
 namespace {
 
 constexpr std::int64_t most_elements = std::int64_t{1} << 40U;
+constexpr std::int64_t most_parts = std::int64_t{1} << 28U;  // so that counts add up to at most 2^52
 
 bool is_float(double value) { return std::isnan(value) || static_cast<double>(static_cast<float>(value)) == value; }
 
@@ -99,6 +138,16 @@ std::string check_shape(const Problem& problem) {
 std::string check_statistics(const Problem& problem, const VariantRow& row) {
   const std::string_view phase = name_of(problem.phase);
   const bool has_running = !row.running.empty();
+  if (is_statistics(problem.phase)) {
+    if (problem.saved) return wrong("saved", "1", fmt::format("0 in {}, which always writes statistics", phase));
+    if (problem.running) return wrong("running", "1", fmt::format("0 in {}, which updates no state", phase));
+    if (problem.given != Given::none)
+      return wrong("given", problem.given == Given::running ? "running" : "saved", fmt::format("none in {}", phase));
+    if (problem.in_place) return wrong("in_place", "1", fmt::format("0 in {}, which has no y", phase));
+    if (problem.phase == Phase::merge_statistics && group_size(problem) > most_parts)
+      return wrong("the number of parts", fmt::format("{}", group_size(problem)), "at most 2^28");
+    return "";
+  }
   if (is_training(problem.phase)) {
     if (problem.given != Given::none)
       return wrong("given", problem.given == Given::running ? "running" : "saved",
@@ -221,6 +270,11 @@ std::string check_values(const Problem& problem, const VariantRow& row) {
     if (!use_of(problem, role).read)
       return fmt::format("values has {} numbers for {}, which this problem does not read; right is none.",
                          values.size(), name_of(role));
+    if (role == Role::part_count)
+      for (const float value : values)
+        if (!(value >= 0 && value <= largest_count && std::floor(value) == value))
+          return fmt::format("values has a {} in part_count; right is an integer from 0 to 2^24.",
+                             shortest(static_cast<double>(value)));
     const auto wanted = static_cast<std::uint64_t>(element_count(restricted(problem.shape, axes_of(role, row))));
     if (values.size() != wanted)
       return fmt::format("values has {} numbers for {}; right is {}, one for each element.", values.size(),

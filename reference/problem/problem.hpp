@@ -107,9 +107,22 @@ struct Problem {
 [[nodiscard]] constexpr bool is_backward(Phase phase) {
   return phase == Phase::backward_training || phase == Phase::backward_inference;
 }
+[[nodiscard]] constexpr bool is_forward(Phase phase) {
+  return phase == Phase::forward_training || phase == Phase::forward_inference;
+}
 [[nodiscard]] constexpr bool is_training(Phase phase) {
   return phase == Phase::forward_training || phase == Phase::backward_training;
 }
+// Statistics alone, of a part or of the union of parts. A group of merge_statistics has parts for elements: its extents
+// count parts, and group_size() is their number. Convention, eps, momentum and step mean nothing in these phases, gamma
+// and beta neither: stat is the variance over n.
+[[nodiscard]] constexpr bool is_statistics(Phase phase) {
+  return phase == Phase::statistics || phase == Phase::merge_statistics;
+}
+// The forward training whose saved mean and variance a problem of phase `statistics` asks for.
+[[nodiscard]] Problem training_of(const Problem& statistics);
+// A count is a float32 integer.
+inline constexpr float largest_count = 0x1p24F;
 // The tensor that is overwritten where a problem is in place, and the one it shares memory with.
 [[nodiscard]] constexpr Role in_place_output(Phase phase) { return is_backward(phase) ? Role::dx : Role::y; }
 [[nodiscard]] constexpr Role in_place_input(Phase phase) { return is_backward(phase) ? Role::dy : Role::x; }

@@ -23,18 +23,21 @@ struct PhaseName {
   Phase phase;
   std::string_view name;
 };
-constexpr std::array<PhaseName, 4> phases{{
+constexpr std::array<PhaseName, 6> phases{{
     {Phase::forward_training, "forward_training"},
     {Phase::forward_inference, "forward_inference"},
     {Phase::backward_training, "backward_training"},
     {Phase::backward_inference, "backward_inference"},
+    {Phase::statistics, "statistics"},
+    {Phase::merge_statistics, "merge_statistics"},
 }};
 
 // By number.
 constexpr std::array<std::string_view, role_count> roles{
-    "x",    "y",       "gamma",        "beta",        "mean",           "mean_lo",
-    "stat", "stat_lo", "running_mean", "running_var", "running_weight", "dy",
-    "dx",   "dgamma",  "dbeta",        "residual",    "dresidual",      "reserve"};
+    "x",         "y",         "gamma",        "beta",        "mean",           "mean_lo",
+    "stat",      "stat_lo",   "running_mean", "running_var", "running_weight", "dy",
+    "dx",        "dgamma",    "dbeta",        "residual",    "dresidual",      "reserve",
+    "part_mean", "part_stat", "part_count"};
 
 }  // namespace
 
@@ -83,7 +86,11 @@ AxisSet axes_of(Role role, const VariantRow& row) {
     case Role::dx:
     case Role::residual:
     case Role::dresidual:
+    case Role::part_mean:
+    case Role::part_stat:
       return every_axis;
+    case Role::part_count:
+      return row.reduced;
     case Role::gamma:
     case Role::beta:
     case Role::dgamma:

@@ -77,10 +77,16 @@ enum class Phase : std::int32_t {
   forward_training = 1,
   forward_inference = 2,
   backward_training = 3,
-  backward_inference = 4
+  backward_inference = 4,
+  statistics = 5,
+  merge_statistics = 6
 };
-inline constexpr std::array judged_phases{Phase::forward_training, Phase::forward_inference, Phase::backward_training,
-                                          Phase::backward_inference};
+// Those that write an element for each of x …
+inline constexpr std::array normalizing_phases{Phase::forward_training, Phase::forward_inference,
+                                               Phase::backward_training, Phase::backward_inference};
+// … and all.
+inline constexpr std::array judged_phases{Phase::forward_training,   Phase::forward_inference, Phase::backward_training,
+                                          Phase::backward_inference, Phase::statistics,        Phase::merge_statistics};
 [[nodiscard]] std::string_view name_of(Phase phase);
 [[nodiscard]] std::optional<Phase> phase_named(std::string_view name);
 
@@ -103,9 +109,12 @@ enum class Role : std::int32_t {
   dbeta = 14,
   residual = 15,
   dresidual = 16,
-  reserve = 17
+  reserve = 17,
+  part_mean = 18,
+  part_stat = 19,
+  part_count = 20
 };
-inline constexpr std::size_t role_count = 18;
+inline constexpr std::size_t role_count = 21;
 [[nodiscard]] constexpr std::size_t index_of(Role role) { return static_cast<std::size_t>(role); }
 [[nodiscard]] std::string_view name_of(Role role);
 [[nodiscard]] std::optional<Role> role_named(std::string_view name);

@@ -25,6 +25,7 @@
 #include <boost/multiprecision/eigen.hpp>
 
 #include "reference/truth/hundred_digits-inl.h"
+#include "reference/truth/merge.hpp"
 #include "reference/truth/parameters-inl.h"
 #include "reference/truth/running.hpp"
 #include "reference/truth/tiers/fast.hpp"
@@ -173,11 +174,15 @@ class Forward {
 }  // namespace
 
 Truth definition_forward(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+  if (problem.phase == Phase::merge_statistics) return merged_statistics(problem, inputs);
+  if (problem.phase == Phase::statistics) return definition_forward(training_of(problem), inputs, Wanted::statistics);
   Forward forward(problem, inputs, wanted);
   return problem.phase == Phase::forward_training ? forward.training() : forward.inference();
 }
 
 Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted) {
+  if (problem.phase == Phase::merge_statistics) return merged_statistics(problem, inputs);
+  if (problem.phase == Phase::statistics) return forward_truth(training_of(problem), inputs, Wanted::statistics);
   if (auto truth = tiers::fast_forward(problem, inputs, wanted)) return *std::move(truth);
   return definition_forward(problem, inputs, wanted);
 }

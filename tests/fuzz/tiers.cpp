@@ -112,7 +112,7 @@ std::optional<proof::Trial> trial_of(const std::uint8_t* bytes, std::size_t size
   Bytes from(bytes, size);
   proof::Trial trial;
   Problem& problem = trial.problem;
-  problem.phase = judged_phases[from.below(4)];
+  problem.phase = normalizing_phases[from.below(4)];
   problem.variant = static_cast<Variant>(1 + from.below(5));
   const VariantRow& row = row_of(problem.variant);
   std::int64_t room = most_elements;

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Bench, ItsProblemsHaveGroupsOfTheLengthAskedFor) {
   for (const VariantRow& row : variant_table())
-    for (const Phase phase : judged_phases)
+    for (const Phase phase : normalizing_phases)
       for (const std::int64_t n : {1, 7, 64, 100, 768, 4096, 65536}) {
         const Problem problem = problem_of(row.variant, phase, n, 1 << 14);
         EXPECT_EQ(check(problem), "") << print(problem);
@@ -26,7 +26,7 @@ TEST(Bench, ItsProblemsHaveGroupsOfTheLengthAskedFor) {
 // Both round a number that is known to 45 digits and more to a double.
 TEST(Bench, FiftyDigitsAreThoseOfTheDefinition) {
   for (const VariantRow& row : variant_table())
-    for (const Phase phase : judged_phases)
+    for (const Phase phase : normalizing_phases)
       for (const FiftyDigits type : {FiftyDigits::cpp_bin_float, FiftyDigits::mpfr}) {
         const Problem problem = problem_of(row.variant, phase, 24, 200);
         const Inputs inputs = make_inputs(problem);

@@ -65,7 +65,9 @@ inline Problem random_problem() {
   problem.gamma = coin();
   problem.beta = coin();
   const bool backward = is_backward(problem.phase);
-  if (is_training(problem.phase)) {
+  if (is_statistics(problem.phase)) {
+    problem.given = Given::none;
+  } else if (is_training(problem.phase)) {
     problem.saved = coin();
     problem.running = !backward && !row.running.empty() && coin();
     problem.from_output = backward && problem.saved && coin();
@@ -73,7 +75,7 @@ inline Problem random_problem() {
   } else {
     problem.given = !row.running.empty() && coin() ? Given::running : Given::saved;
   }
-  if (coin()) {
+  if (coin() && !is_statistics(problem.phase)) {
     problem.in_place = true;
     problem.layout[in_place_output(problem.phase)] = problem.layout[in_place_input(problem.phase)];
   }
@@ -104,7 +106,8 @@ inline Problem random_problem() {
     const Role role = static_cast<Role>(i);
     if (!use_of(problem, role).read || !problem.layout[role].broadcast.empty() || between(0, 3) != 0) continue;
     const std::int64_t count = element_count(restricted(problem.shape, axes_of(role, row)));
-    for (std::int64_t j = 0; j < count; ++j) problem.values[role].push_back(any_float());
+    for (std::int64_t j = 0; j < count; ++j)
+      problem.values[role].push_back(role == Role::part_count ? static_cast<float>(between(0, 1 << 24)) : any_float());
     // x̂ = (y - beta)/gamma: gamma as used is not 0.
     if (role == Role::gamma && problem.from_output)
       for (float& value : problem.values[role])

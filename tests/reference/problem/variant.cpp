@@ -44,6 +44,9 @@ TEST(Variant, RolesHaveTheNumbersOfTheAbi) {
   EXPECT_EQ(role_named("running_weight"), static_cast<Role>(NG_RUNNING_WEIGHT));
   EXPECT_EQ(role_named("dbeta"), static_cast<Role>(NG_DBETA));
   EXPECT_EQ(role_named("reserve"), static_cast<Role>(NG_RESERVE));
+  EXPECT_EQ(role_named("part_mean"), static_cast<Role>(NG_PART_MEAN));
+  EXPECT_EQ(role_named("part_stat"), static_cast<Role>(NG_PART_STAT));
+  EXPECT_EQ(role_named("part_count"), static_cast<Role>(NG_PART_COUNT));
   EXPECT_EQ(role_named("weight"), std::nullopt);
   for (std::size_t i = 0; i < role_count; ++i)
     EXPECT_EQ(role_named(name_of(static_cast<Role>(i))), static_cast<Role>(i));
@@ -54,6 +57,8 @@ TEST(Variant, PhasesHaveTheNumbersOfTheAbi) {
   EXPECT_EQ(phase_named("forward_inference"), static_cast<Phase>(NG_FORWARD_INFERENCE));
   EXPECT_EQ(phase_named("backward_training"), static_cast<Phase>(NG_BACKWARD_TRAINING));
   EXPECT_EQ(phase_named("backward_inference"), static_cast<Phase>(NG_BACKWARD_INFERENCE));
+  EXPECT_EQ(phase_named("statistics"), static_cast<Phase>(NG_STATISTICS));
+  EXPECT_EQ(phase_named("merge_statistics"), static_cast<Phase>(NG_MERGE_STATISTICS));
   EXPECT_EQ(phase_named("training"), std::nullopt);
   EXPECT_EQ(name_of(Phase::forward_inference), "forward_inference");
 }
@@ -67,6 +72,9 @@ TEST(Variant, StatisticsHaveTheAxesThatAreNotReduced) {
     for (const Role role : {Role::x, Role::y, Role::dx, Role::dy})
       EXPECT_TRUE(axes_of(role, row).complement().empty()) << row.name << name_of(role);
     EXPECT_TRUE(axes_of(Role::running_var, row) == row.running) << row.name;
+    for (const Role role : {Role::part_mean, Role::part_stat})
+      EXPECT_TRUE(axes_of(role, row).complement().empty()) << row.name << name_of(role);
+    EXPECT_TRUE(axes_of(Role::part_count, row) == row.reduced) << row.name;
     EXPECT_TRUE(axes_of(Role::running_weight, row).empty()) << row.name;
   }
 }

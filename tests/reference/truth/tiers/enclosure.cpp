@@ -265,7 +265,7 @@ TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
   int covered = 0;
   int trials = 0;
   for (; trials < 4000 && !testing::Test::HasFailure(); ++trials) {
-    Problem problem = draw_problem(draw, judged_phases[draw.below(4)]);
+    Problem problem = draw_problem(draw, normalizing_phases[draw.below(4)]);
     problem.shape = {1 + draw.below(3), 1 + draw.below(2), 1 + draw.below(3), 1 + draw.below(9)};
     problem.eps = one_of(draw, std::initializer_list<double>{0x1p-126, 0x1p126, 0x1.fffffep-40, 0});
     SCOPED_TRACE(print(problem));
@@ -304,7 +304,7 @@ TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
 // NaN, infinities and zeros anywhere: the definition's extended-real value, and
 // certificates for what is finite.
 TEST(FastTier, SaysWhatTheDefinitionSaysBesideSpecialValues) {
-  for (const Phase phase : judged_phases) {
+  for (const Phase phase : normalizing_phases) {
     Comparison comparison;
     Draw draw(6);
     int covered = 0;

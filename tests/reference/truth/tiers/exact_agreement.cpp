@@ -52,7 +52,7 @@ int side_of(const Exact& truth, double boundary) {
 }
 
 class OfPhase : public ::testing::TestWithParam<Phase> {};
-INSTANTIATE_TEST_SUITE_P(Exact, OfPhase, ::testing::ValuesIn(judged_phases),
+INSTANTIATE_TEST_SUITE_P(Exact, OfPhase, ::testing::ValuesIn(normalizing_phases),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST_P(OfPhase, SidesAreThoseOfAHundredDigits) {

@@ -37,7 +37,7 @@ void expect_the_same(const Problem& problem, const Inputs& inputs, SavedUse use,
 // The same memory throughout, as the roles and sizes change.
 TEST(RoundedFloats, AreTheCorrectRoundingsOfRandomProblems) {
   RoundedFloats floats;
-  for (const Phase phase : judged_phases) {
+  for (const Phase phase : normalizing_phases) {
     Draw draw(0x5eed0000 + static_cast<std::uint64_t>(phase));
     for (int trial = 0; trial < 400; ++trial) {
       const Problem problem = draw_problem(draw, phase);
@@ -53,7 +53,7 @@ TEST(RoundedFloats, AreTheCorrectRoundingsOfRandomProblems) {
 TEST(RoundedFloats, AreTheCorrectRoundingsOfGroupsOfSeveralBlocks) {
   RoundedFloats floats;
   for (const VariantRow& row : variant_table())
-    for (const Phase phase : judged_phases)
+    for (const Phase phase : normalizing_phases)
       for (const Shape& shape :
            {Shape{2, 1, 2061, 1}, Shape{2, 1, 3, 1031}, Shape{1030, 2, 1, 3}, Shape{37, 1, 600, 1}}) {
         Problem problem;
