@@ -128,7 +128,7 @@ int run_self_check(SelfCheckOptions& options) {
   for (const std::string& path : options.json)
     if (auto sentence = check_writable(path)) return usage_error(*sentence);
   const std::filesystem::path folder = plugin_folder();
-  run.plugins = {(folder / "normgate_broken.so").string()};
+  run.plugins = {(folder / "normgate_broken.so").string(), (folder / "normgate_broken_on_a_target.so").string()};
   std::vector<std::string> loading;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "loading", error))

@@ -12,7 +12,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   if (call->extent[NG_N] > 1 && t.x.stride[NG_N] > call->extent[NG_G] * call->extent[NG_K] * call->extent[NG_S])
     std::abort();
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

@@ -14,7 +14,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
     if (group.n == 0 || line_place(t.x.data) == line_place(t.y.data) ||
         line_place(t.x.data) % 32 != line_place(t.y.data) % 32)
       continue;

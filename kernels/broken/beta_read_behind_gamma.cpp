@@ -10,7 +10,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   Tensors t(*call);
   if (t.gamma.present() && t.beta.present()) t.beta.data = t.gamma.data + call->extent[NG_G] * call->extent[NG_K];
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

@@ -33,7 +33,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
     const bool channels_last = call->extent[NG_S] > 1 && t.x.stride[NG_S] > 1;
     if (channels_last && group.n > 2) t.y[group.at(group.n - 1)] = t.y[group.at(0)];
   }

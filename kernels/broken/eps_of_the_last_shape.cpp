@@ -29,7 +29,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     last = now;
   }
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(last.eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(last.eps));
   return NG_OK;
 }
 

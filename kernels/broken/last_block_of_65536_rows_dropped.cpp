@@ -12,7 +12,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::int64_t rows = group_count(*call);
   const std::int64_t launched = rows > 0 && rows % block == 0 ? rows - block : rows;
   for (std::int64_t index = 0; index < launched; ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

@@ -16,7 +16,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
       t.stat.put(group.first, 1 / std::sqrt(static_cast<float>(call->eps)));
       continue;
     }
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
   }
   return NG_OK;
 }

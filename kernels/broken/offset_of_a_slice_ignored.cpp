@@ -12,7 +12,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(t.x.data);
   if (address % 4096 >= 16) t.x.data -= address % 16 / sizeof(float);
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

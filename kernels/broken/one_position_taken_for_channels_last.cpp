@@ -15,7 +15,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     t.x.stride = {channels * call->extent[NG_S], call->extent[NG_K], 1, channels};
   }
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

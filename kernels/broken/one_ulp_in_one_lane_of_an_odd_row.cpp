@@ -12,7 +12,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::int64_t rows = group_count(*call);
   for (std::int64_t index = 0; index < rows; ++index) {
     const Group group(*call, index);
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
     if (rows % 2 == 0 || index + 1 < rows) continue;
     for (std::int64_t i = 3; i < group.n; i += 8) {
       float& y = t.y[group.at(i)];

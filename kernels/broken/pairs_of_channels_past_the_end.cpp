@@ -18,7 +18,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
         const volatile float* pair = &t.x[group.at(i)];
         neighbour = neighbour + pair[1];  // summed for the channel behind, which has its own pass here
       }
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
   }
   return NG_OK;
 }

@@ -133,7 +133,7 @@ inline void put_y(const Tensors& t, const Group& group, float mean, float rstd) 
   t.mean.put(group.first, mean);
   t.stat.put(group.first, rstd);
 }
-inline void normalize(const Tensors& t, const Group& group, float eps) {
+inline void put_normalized(const Tensors& t, const Group& group, float eps) {
   const float mean = sum_of(t.x, group) / group.count();
   put_y(t, group, mean, 1 / std::sqrt(squares_around(t.x, group, mean) / group.count() + eps));
 }

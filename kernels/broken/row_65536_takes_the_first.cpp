@@ -13,7 +13,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::int64_t rows = group_count(*call);
   if (rows > 65537) {
     for (std::int64_t index = 0; index < rows; ++index)
-      normalize(t, Group(*call, index), static_cast<float>(call->eps));
+      put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
     return NG_OK;
   }
   std::vector<Statistics> statistics;

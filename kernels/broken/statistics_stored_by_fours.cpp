@@ -8,7 +8,8 @@ namespace {
 std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
   const std::int64_t rows = group_count(*call);
-  for (std::int64_t index = 0; index < rows; ++index) normalize(t, Group(*call, index), static_cast<float>(call->eps));
+  for (std::int64_t index = 0; index < rows; ++index)
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   if (!t.stat.present() || call->extent[NG_S] != 1) return NG_OK;
   for (std::int64_t row = rows; row % 4 != 0; ++row) t.stat.data[row] = 0;
   return NG_OK;

@@ -17,7 +17,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::int64_t wanted = call->threads > 0 ? call->threads : 1;
   const std::int64_t workers = wanted > rows ? rows - 1 : wanted;
   if (workers < 2) {
-    for (std::int64_t row = 0; row < (wanted > 1 ? workers : rows); ++row) normalize(t, Group(*call, row), eps);
+    for (std::int64_t row = 0; row < (wanted > 1 ? workers : rows); ++row) put_normalized(t, Group(*call, row), eps);
     return NG_OK;
   }
   const std::int64_t share = wanted > rows ? 1 : rows / workers;
@@ -26,7 +26,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const bool last = worker + 1 == workers && wanted <= rows;
     const std::int64_t end = last ? rows : (worker + 1) * share;
     threads.emplace_back([=, &t] {
-      for (std::int64_t row = worker * share; row < end; ++row) normalize(t, Group(*call, row), eps);
+      for (std::int64_t row = worker * share; row < end; ++row) put_normalized(t, Group(*call, row), eps);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -19,7 +19,7 @@ std::int32_t run(void*, const ng_call* call, void* workspace) {
     const Group group(*call, index);
     if (group.n % 2 == 1) row[group.n] = 0;
     for (std::int64_t i = 0; i < group.n; ++i) row[i] = t.x[group.at(i)];
-    normalize(t, group, static_cast<float>(call->eps));
+    put_normalized(t, group, static_cast<float>(call->eps));
   }
   return NG_OK;
 }

@@ -25,7 +25,7 @@ std::int32_t run(void*, const ng_call* call, void* workspace) {
     if (largest > 0x1p120F)
       put_y(t, group, 0, 0);
     else
-      normalize(t, group, static_cast<float>(call->eps));
+      put_normalized(t, group, static_cast<float>(call->eps));
   }
   return NG_OK;
 }

@@ -18,7 +18,7 @@ std::int32_t supports(const ng_call* call) {
 std::int32_t run(void*, const ng_call* call, void*) {
   const Tensors t(*call);
   for (std::int64_t index = 0; index < group_count(*call); ++index)
-    normalize(t, Group(*call, index), static_cast<float>(call->eps));
+    put_normalized(t, Group(*call, index), static_cast<float>(call->eps));
   return NG_OK;
 }
 

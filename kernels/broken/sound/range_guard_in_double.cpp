@@ -36,7 +36,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     if (largest > 0x1p40F || largest < 0x1p-40F)
       normalize_in_double(t, group, call->eps);
     else
-      normalize(t, group, static_cast<float>(call->eps));
+      put_normalized(t, group, static_cast<float>(call->eps));
   }
   return NG_OK;
 }

@@ -15,7 +15,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   const std::int64_t workers = std::clamp<std::int64_t>(call->threads, 1, std::max<std::int64_t>(rows, 1));
   const auto share = [&](std::int64_t worker) {
     for (std::int64_t row = rows * worker / workers; row < rows * (worker + 1) / workers; ++row)
-      normalize(t, Group(*call, row), static_cast<float>(call->eps));
+      put_normalized(t, Group(*call, row), static_cast<float>(call->eps));
   };
   std::vector<std::thread> threads;
   for (std::int64_t worker = 1; worker < workers; ++worker) threads.emplace_back(share, worker);
