@@ -26,6 +26,12 @@ const Differences& Case::differences() const {
   return *differences_;
 }
 
+const Tangent& Case::tangent_along(std::size_t which, const std::function<Direction()>& make) const {
+  const auto known = tangents_.find(which);
+  if (known != tangents_.end()) return known->second;
+  return tangents_.emplace(which, tangent(problem_, inputs(), make())).first->second;
+}
+
 const Case& Case::derived(std::size_t which, const std::function<Case()>& make) const {
   const auto known = derived_.find(which);
   if (known != derived_.end()) return *known->second;

@@ -21,6 +21,8 @@ std::span<const Property* const> property_list() {
       &partition_and_merge,
       &gradients,
       &finite_differences_of_the_forward,
+      &dot_product,
+      &jacobian,
       &gradient_identities,
       &cotangent_linearity,
       &training_and_inference,

@@ -22,6 +22,8 @@ extern const Property inference_state;
 extern const Property partition_and_merge;
 extern const Property gradients;
 extern const Property finite_differences_of_the_forward;
+extern const Property dot_product;
+extern const Property jacobian;
 extern const Property gradient_identities;
 extern const Property cotangent_linearity;
 extern const Property training_and_inference;

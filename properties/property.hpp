@@ -21,6 +21,7 @@
 #include "reference/truth/backward.hpp"
 #include "reference/truth/finite_differences.hpp"
 #include "reference/truth/forward.hpp"
+#include "reference/truth/tangent.hpp"
 
 namespace normgate {
 
@@ -42,6 +43,8 @@ class Case {
   [[nodiscard]] const Truth& gradient(SavedUse use) const;
   // Their witness: the derivative by differences of the forward.
   [[nodiscard]] const Differences& differences() const;
+  // What the forward does along a direction, made when it is first asked for. A property numbers its own.
+  [[nodiscard]] const Tangent& tangent_along(std::size_t which, const std::function<Direction()>& make) const;
   // A case that follows from this one (other upstream gradients, a part of the samples): made when it is first asked
   // for, and shared as well. A property numbers its own.
   [[nodiscard]] const Case& derived(std::size_t which, const std::function<Case()>& make) const;
@@ -53,6 +56,7 @@ class Case {
   mutable std::optional<Truth> truth_;
   mutable std::map<SavedUse, Truth> gradients_;
   mutable std::optional<Differences> differences_;
+  mutable std::map<std::size_t, Tangent> tangents_;
   mutable std::map<std::size_t, std::shared_ptr<const Case>> derived_;
 };
 
