@@ -19,8 +19,9 @@ inline constexpr std::size_t verdict_count = 7;
 struct FindingRows {
   std::string says;     // the property as a sentence
   std::string problem;  // the shrunk problem line
-  std::string at;       // "y[n=0 g=0 k=3 s=0]  neighbours …"
-  std::string got;      // hexfloat and decimal
+  std::string in;   // of a small problem: all that the kernel reads, as a declaration that can be pasted into a test
+  std::string at;   // "y[n=0 g=0 k=3 s=0]  neighbours …"
+  std::string got;  // hexfloat and decimal
   std::string want;
   std::string error;       // row ulp, share of the bound, the bound's formula with numbers
   std::string looks_like;  // the convention or algorithm that would explain it

@@ -15,12 +15,16 @@ PlanCoverage coverage_of_phase(const runner::KernelInfo& kernel, Phase phase, co
   for (const Convention& convention : kernel.conventions) {
     const Subject subject{row_of(*kernel.variant), phase, kernel, convention};
     std::int64_t planned = 0;
+    bool applies = false;
     for (const Property* property : options.all_properties) {
       if (!selected(options.properties, property->name) || !property->applies(subject)) continue;
+      applies = true;
       std::vector<Problem> plan = property->plan(subject, options.effort, options.seed);
       planned += static_cast<std::int64_t>(plan.size());
       if (convention == first) std::move(plan.begin(), plan.end(), std::back_inserter(problems));
     }
+    // To a convention that differs from an earlier one in nothing that this phase sees no property applies.
+    if (!applies) continue;
     ++conventions.possible;
     if (planned > 0)
       ++conventions.covered;

@@ -5,22 +5,58 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 
 #include "gate/engine/diagnosis.hpp"
 #include "gate/engine/names.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/generators/shrink.hpp"
+#include "reference/problem/data.hpp"
 
 namespace normgate {
 namespace {
 
 constexpr int tries_at_most = 200;
+// What a person can check by hand, and what can be pasted.
+constexpr std::int64_t elements_by_hand = 16;
+constexpr std::int64_t elements_in_a_finding = 32;
 // What is tried of the plan to tell explanations apart.
 constexpr std::size_t neighbours = 6;
 constexpr std::size_t spread = 24;
 constexpr std::int64_t elements_of_one = std::int64_t{1} << 14;
 constexpr std::int64_t elements_of_all = std::int64_t{1} << 16;
 constexpr std::string_view in_some_cases = ", in some layouts or sizes only: other cases follow what is declared";
+
+// Rounded to significant digits, at most three; 0 digits: to an integer.
+constexpr int most_digits = 3;
+float shortened(float value, int digits) {
+  if (!std::isfinite(value)) return value;
+  if (digits == 0 && std::fabs(value) < 999) return std::nearbyint(value);
+  if (digits == 0) digits = most_digits;
+  return std::strtof(fmt::format("{:.{}e}", value, digits - 1).c_str(), nullptr);
+}
+
+// "float x[] = {1, 2.5}, gamma[] = {NAN};" of everything that the kernel reads.
+std::string declaration_of(const Inputs& inputs) {
+  std::string text;
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const Role role = static_cast<Role>(r);
+    if (inputs[role].empty()) continue;
+    std::string values;
+    for (const float value : inputs[role]) {
+      std::string number = shortest(static_cast<double>(value));
+      // Not the integer 0.
+      if (number == "-0") number = "-0.0";
+      if (std::isnan(value)) number = "NAN";
+      if (std::isinf(value)) number = value < 0 ? "-INFINITY" : "INFINITY";
+      values += (values.empty() ? "" : ", ") + number;
+    }
+    text += fmt::format("{} {}[] = {{{}}}", text.empty() ? "float" : ",", name_of(role), values);
+  }
+  return text.empty() ? text : text + ";";
+}
+
 Verdict verdict_of(CaseEnd end) {
   switch (end) {
     case CaseEnd::violated:
@@ -76,8 +112,10 @@ class Explainer {
         break;
       }
       // The case that is reported may be too small to show the mistake.
-      if (!hinted)
+      if (!hinted) {
         problem = smallest(explanation ? base_ : problem, still_fails, tries_at_most, go_on, inside_).problem;
+        if (!grave) problem = with_short_values(problem);
+      }
     }
 
     Failure shown = failed_.failure;
@@ -110,9 +148,9 @@ class Explainer {
     if (!explanation || explanation->diagnosis != line.diagnosis || base_ != *parsed.problem) return std::nullopt;
     diagnosis_ = asked_for_;
     const auto still_fails = [&](const Problem& candidate) { return fails_alike(candidate); };
-    const Problem problem = smallest(
-                                *parsed.problem, still_fails, tries_at_most, [] { return true; }, inside_)
-                                .problem;
+    const Shrunk shrunk = smallest(
+        *parsed.problem, still_fails, tries_at_most, [] { return true; }, inside_);
+    const Problem problem = with_short_values(shrunk.problem);
     const TriedCase last = attempt(Case(problem));
     if (asked_for_ == explanation->diagnosis)
       if (const auto smaller = explanation_of(last, asked_for_))
@@ -296,6 +334,54 @@ class Explainer {
     return explanation.looks_like + (explanation.advice.empty() ? "" : "; " + explanation.advice);
   }
 
+  // The last step of shrinking: explicit values of at most three digits in place of the profile, integers where they
+  // will do. At most thirty tries.
+  Problem with_short_values(const Problem& problem) {
+    if (element_count(problem.shape) > elements_by_hand || problem.values != PerRole<std::vector<float>>{})
+      return problem;
+    const Inputs inputs = make_inputs(problem);
+    Problem exact = problem;
+    // No demand that rests on how data were drawn may be made of explicit ones.
+    exact.profile = Profile::conditioned;
+    exact.kappa = 1;
+    exact.scale = 0;
+    exact.level = 1;
+    std::vector<Role> roles;
+    for (std::size_t r = 0; r < role_count; ++r) {
+      const Role role = static_cast<Role>(r);
+      // What is handed follows from x; an upstream gradient of ones is as short as it can be.
+      const bool handed =
+          problem.phase == Phase::backward_training && (role == Role::mean || role == Role::stat || role == Role::y);
+      if (inputs[role].empty() || handed || (role == Role::dy && problem.cotangent == Cotangent::ones)) continue;
+      if (role == Role::dy) {
+        exact.cotangent = Cotangent::random;
+        exact.layout[Role::dy].broadcast = {};
+      }
+      roles.push_back(role);
+    }
+    const auto rounded = [&](Problem from, Role role, int digits) {
+      from.values[role] = inputs[role];
+      for (float& value : from.values[role]) value = shortened(value, digits);
+      return from;
+    };
+    const auto holds = [&](const Problem& candidate) { return check(candidate).empty() && fails_alike(candidate); };
+    for (int digits = 0; digits <= most_digits; ++digits) {
+      Problem candidate = exact;
+      for (const Role role : roles) candidate = rounded(std::move(candidate), role, digits);
+      if (roles.empty() || !holds(candidate)) continue;
+      for (const Role role : roles)
+        for (int fewer = 0; fewer < digits; ++fewer)
+          if (Problem shorter = rounded(candidate, role, fewer); holds(shorter)) {
+            candidate = std::move(shorter);
+            break;
+          }
+      Problem no_key = candidate;
+      no_key.key = 0;
+      return candidate.key != 0 && holds(no_key) ? no_key : candidate;
+    }
+    return problem;
+  }
+
   bool fails_alike(const Problem& candidate) {
     if (!tensors_amiss(failed_.subject.kernel, candidate).empty()) return false;
     const TriedCase tried = attempt(Case(candidate));
@@ -354,6 +440,9 @@ FindingRows plain_finding(const Property& property, const Unit& unit, const Fail
   FindingRows rows;
   rows.says = std::string(property.sentence);
   rows.problem = failure.problem;
+  const ProblemOrError parsed = parse_problem(failure.problem);
+  if (parsed.problem && element_count(parsed.problem->shape) <= elements_in_a_finding)
+    rows.in = declaration_of(make_inputs(*parsed.problem));
   rows.at = violation.at;
   rows.got = violation.got;
   rows.want = violation.want;

@@ -99,6 +99,13 @@ std::vector<Problem> smaller(const Problem& problem) {
       add([&](Problem& p) { p.values[static_cast<Role>(role)].clear(); });
   }
 
+  add([](Problem& p) {
+    if (p.profile == Profile::parameter_rounding) {
+      p.eps = defaults().eps;
+      p.momentum = defaults().momentum;
+    }
+    p.profile = defaults().profile;
+  });
   add([](Problem& p) { p.step = 1; });
   add([](Problem& p) { p.kappa = 1; });
   for (const double kappa : {10.0, 100.0, 1000.0, 1e4, 1e5})

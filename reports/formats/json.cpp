@@ -32,6 +32,7 @@ Json rows_json(const FindingRows& rows) {
   };
   add("says", rows.says);
   add("case", rows.problem);
+  add("in", rows.in);
   add("at", rows.at);
   add("got", rows.got);
   add("want", rows.want);

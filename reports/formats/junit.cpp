@@ -36,6 +36,7 @@ std::string message_of(const Unit& unit) {
   const FindingRows& rows = *unit.finding;
   row("says", rows.says);
   row("case", rows.problem);
+  row("in", rows.in);
   row("at", rows.at);
   row("got", rows.got);
   row("want", rows.want);

@@ -174,6 +174,7 @@ std::string block_text(const FindingBlock& block, const std::string& kernel, con
   };
   row("says", block.rows.says);
   row("case", block.rows.problem);
+  row("in", block.rows.in);
   row("at", block.rows.at);
   row("got", block.rows.got);
   row("want", block.rows.want);

@@ -8,11 +8,13 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 
 namespace {
@@ -283,6 +285,90 @@ TEST_F(Command, ADryRunCountsWhatTheRunTries) {
   const Ran dry = normgate(arguments + "--dry-run");
   EXPECT_EQ(dry.exit_code, 0);
   EXPECT_NE(dry.text.find(" units, " + std::to_string(cases) + " cases"), std::string::npos) << dry.text;
+}
+
+TEST_F(Command, AShrunkCaseEndsInShortValuesThatCanBePasted) {
+  for (const std::string selection :
+       {"--kernel broken/eps_ignored --property epsilon", "--kernel broken/gamma_abs --property accuracy"}) {
+    const Ran ran = normgate("check" + broken + selection);
+    ASSERT_EQ(ran.exit_code, 1) << ran.text;
+    const std::string problem = row(ran.text, "case  ");
+    const std::string in = row(ran.text, "in    ");
+    EXPECT_EQ(in.find("float x[] = {"), 0U) << ran.text;
+    EXPECT_EQ(in.back(), ';') << ran.text;
+    // The same values in the line, which is all that a replay needs.
+    const std::size_t start = problem.find(" values=x:[");
+    ASSERT_NE(start, std::string::npos) << problem;
+    const std::size_t from = start + std::string(" values=x:[").size();
+    std::string values = problem.substr(from, problem.find(']', from) - from);
+    for (std::size_t comma = 0; (comma = values.find(',', comma)) != std::string::npos; comma += 2)
+      values.replace(comma, 1, ", ");
+    EXPECT_EQ(in.find("float x[] = {" + values + "}"), 0U) << ran.text;
+    EXPECT_EQ(problem.find("profile="), std::string::npos) << problem;
+    // At most three digits each.
+    std::istringstream numbers(values);
+    for (std::string number; std::getline(numbers, number, ',');) {
+      std::array<char, 32> short_form{};
+      std::snprintf(short_form.data(), short_form.size(), "%.3g", std::strtod(number.c_str(), nullptr));
+      EXPECT_EQ(std::strtof(short_form.data(), nullptr), std::strtof(number.c_str(), nullptr)) << values;
+    }
+    EXPECT_EQ(run_again(ran.text).exit_code, 1) << ran.text;
+  }
+}
+
+TEST_F(Command, TheCatalogueNamesThePiecesOfEachProperty) {
+  const std::string catalogue = normgate("list --properties").text;
+  const std::string names = normgate("list properties").text;
+  // Each name with its sentence and at least one piece below it.
+  std::istringstream lines(names);
+  int properties = 0;
+  for (std::string line; std::getline(lines, line); ++properties) {
+    const std::size_t space = line.find("  ");
+    const std::string entry = line.substr(0, space) + "\n  " + line.substr(space + 2) + "\n    broken/";
+    EXPECT_NE(catalogue.find(entry), std::string::npos) << line;
+  }
+  EXPECT_GT(properties, 20);
+  EXPECT_NE(catalogue.find("\n    broken/one_pass_variance  looks like one-pass variance\n"), std::string::npos);
+  EXPECT_EQ(normgate("list --properties kernels").exit_code, 2);
+  // It needs no plugin.
+  std::filesystem::create_directory(folder_ / "bin");
+  std::filesystem::copy_file(command, folder_ / "bin" / "normgate");
+  const Ran alone = run_line((folder_ / "bin" / "normgate").string() + " list --properties");
+  EXPECT_EQ(alone.exit_code, 0);
+  EXPECT_EQ(alone.text, catalogue);
+}
+
+TEST_F(Command, TheCoverageOfThePlanIsPrintedAndWhole) {
+  const Ran ran = normgate("check --dry-run --coverage --kernel simd/layer_norm --kernel plain/batch_norm");
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("\nsimd/layer_norm  forward_training  "), std::string::npos) << ran.text;
+  EXPECT_NE(ran.text.find("\nplain/batch_norm  backward_training  "), std::string::npos) << ran.text;
+  EXPECT_NE(row(ran.text, "  profile, length modulo 64 ").find("640 of 640"), std::string::npos) << ran.text;
+  EXPECT_EQ(ran.text.find("missing"), std::string::npos) << ran.text;
+  // A part of the properties covers less, and says what it leaves out.
+  const Ran part = normgate("check --dry-run --coverage --kernel simd/layer_norm --property determinism");
+  EXPECT_NE(part.text.find("    missing: "), std::string::npos) << part.text;
+  EXPECT_EQ(normgate("check --coverage").exit_code, 2);
+}
+
+TEST_F(Command, TheSelfCheckTellsCasesTimeAndDiagnosisOfEachPiece) {
+  const std::filesystem::path file = folder_ / "check.json";
+  const Ran ran =
+      normgate("self-check --kernel broken/one_pass_variance --kernel broken/crash --json " + file.string());
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  EXPECT_NE(ran.text.find("\ncaught    broken/one_pass_variance"), std::string::npos) << ran.text;
+  EXPECT_NE(ran.text.find("looks like one-pass variance"), std::string::npos) << ran.text;
+  EXPECT_NE(row(ran.text, "until caught: median "), "") << ran.text;
+  EXPECT_NE(row(ran.text, "diagnoses: "), "") << ran.text;
+  const nlohmann::json check = read_json(file);
+  EXPECT_EQ(check.at("totals").at("caught"), 2);
+  EXPECT_EQ(check.at("totals").at("pieces"), 2);
+  for (const auto& piece : check.at("pieces")) {
+    EXPECT_TRUE(piece.at("rejected").get<bool>()) << piece;
+    EXPECT_GT(piece.at("cases").get<int>(), 0) << piece;
+    EXPECT_GT(piece.at("seconds").get<double>(), 0) << piece;
+    EXPECT_EQ(piece.at("diagnosed").get<bool>(), piece.at("diagnosis") == piece.at("expected_diagnosis")) << piece;
+  }
 }
 
 TEST_F(Command, ReplayPrintsSmallProblemsAndDumpsThem) {

@@ -160,6 +160,21 @@ TEST(Shrink, BudgetsAreKept) {
   EXPECT_EQ(smallest(large_problem(), never, 100, [] { return false; }).tries, 0);
 }
 
+TEST(Shrink, TheSimplestProfileIsTried) {
+  Problem problem = large_problem();
+  problem.profile = Profile::parameter_rounding;
+  problem.eps = 1e-5;
+  problem.momentum = 0.1;
+  ASSERT_EQ(check(problem), "");
+  const Shrunk any = smallest(
+      problem, [](const Problem&) { return true; }, 10000, always);
+  EXPECT_EQ(any.problem.profile, Profile::conditioned);
+  const auto needs_needle = [](const Problem& p) { return p.profile == Profile::needle; };
+  problem = large_problem();
+  problem.profile = Profile::needle;
+  EXPECT_EQ(smallest(problem, needs_needle, 1000, always).problem.profile, Profile::needle);
+}
+
 TEST(Shrink, ExactDataKeepTheirEps) {
   Problem problem;
   problem.profile = Profile::exact;

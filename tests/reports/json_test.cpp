@@ -44,6 +44,7 @@ TEST(JsonRecord, HasThePublicFields) {
   EXPECT_EQ(unit.at("worst").at("row_ulp"), 1.5);
   EXPECT_EQ(unit.at("worst").at("problem"), "layer_norm n=2 g=1 k=8");
   EXPECT_EQ(unit.at("finding").at("case"), "layer_norm n=1 g=1 k=3 key=7");
+  EXPECT_EQ(unit.at("finding").at("in"), "float x[] = {1, 2, 4};");
   ASSERT_EQ(document.at("findings").size(), 1U);
   EXPECT_EQ(document.at("findings").at(0).at("targets"), json::array({"avx2"}));
   EXPECT_FALSE(document.at("findings").at(0).contains("looks_like"));

@@ -53,7 +53,7 @@ TEST(Junit, VerdictsAreFailuresTheHarnessIsAnError) {
   ASSERT_EQ(failures.size(), 2U);
   EXPECT_STREQ(failures[0].node().attribute("type").value(), "FAILED");
   const std::string text = failures[0].node().text().get();
-  EXPECT_NE(text.find("case  layer_norm n=1 g=1 k=3 key=7"), std::string::npos) << text;
+  EXPECT_NE(text.find("case  layer_norm n=1 g=1 k=3 key=7\nin    float x[] = {1, 2, 4};\n"), std::string::npos) << text;
   EXPECT_NE(text.find("again normgate replay"), std::string::npos) << text;
   EXPECT_NE(std::string(failures[1].node().text().get()).find("too many discards"), std::string::npos);
   ASSERT_EQ(document.select_nodes("//skipped").size(), 1U);

@@ -27,6 +27,7 @@ inline Unit unit_of(std::string kernel, std::string target, std::string property
     unit.finding_index = 3;
     unit.finding = FindingRows{.says = "Every output element lies within its bound.",
                                .problem = "layer_norm n=1 g=1 k=3 key=7",
+                               .in = "float x[] = {1, 2, 4};",
                                .at = "y[n=0 g=0 k=2 s=0]",
                                .got = "0x1p+0  1",
                                .want = "0x1.8p+0  1.5",

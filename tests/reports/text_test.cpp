@@ -47,6 +47,7 @@ TEST(Text, AFailureHasItsRowsInOrder) {
                   "FAIL  accuracy   layer_norm   avx2, sse4\n"
                   "says  Every output element lies within its bound.\n"
                   "case  layer_norm n=1 g=1 k=3 key=7\n"
+                  "in    float x[] = {1, 2, 4};\n"
                   "at    y[n=0 g=0 k=2 s=0]\n"
                   "got   0x1p+0  1\n"
                   "want  0x1.8p+0  1.5\n"
@@ -63,12 +64,13 @@ TEST(Text, AFailureHasItsRowsInOrder) {
 TEST(Text, RowsWithoutMeaningAreLeftOutAndOtherVerdictsNamed) {
   Record record = sound_record();
   record.units[0] = unit_of("layer_norm", "avx2", "memory", Verdict::crashed);
+  record.units[0].finding->in = "";
   record.units[0].finding->got = "";
   record.units[0].finding->want = "";
   record.units[0].finding->error = "";
   const std::string text = write_text(record, {});
   EXPECT_TRUE(has(text, "FAIL  memory   layer_norm   avx2   CRASHED\n")) << text;
-  EXPECT_TRUE(has(text, "at    y[n=0 g=0 k=2 s=0]\nagain ")) << text;
+  EXPECT_TRUE(has(text, "key=7\nat    y[n=0 g=0 k=2 s=0]\nagain ")) << text;
 }
 
 TEST(Text, WhatIsHiddenIsCounted) {
