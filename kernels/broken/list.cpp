@@ -235,6 +235,18 @@
   BROKEN(nan_row_left_out_of_dgamma) \
   BROKEN(infinite_cotangent_becomes_finite) \
   BROKEN(sums_go_on_into_the_next_row) \
+  BROKEN(parts_of_equal_counts_assumed) \
+  BROKEN(empty_part_poisons) \
+  BROKEN(variances_averaged_without_the_means) \
+  BROKEN(means_of_parts_averaged_unweighted) \
+  BROKEN(count_of_the_first_part) \
+  BROKEN(parts_merged_from_raw_moments) \
+  BROKEN(last_part_lost_beyond_eight) \
+  BROKEN(statistics_of_parts_over_n_minus_1) \
+  SOUND(parts_merged_in_a_chain) \
+  SOUND(parts_merged_in_a_tree) \
+  SOUND(raw_moments_of_parts_claimed) \
+  SOUND(layer_norm_of_sharded_rows) \
   BROKEN(threads_lose_the_last_row) \
   BROKEN(threads_change_the_order_of_sums) \
   BROKEN(threads_lose_updates_of_dgamma) \

@@ -39,7 +39,8 @@ struct View {
 };
 
 struct Tensors {
-  View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight, dy, dx, dgamma, dbeta;
+  View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight, dy, dx, dgamma, dbeta, part_mean,
+      part_stat, part_count;
   explicit Tensors(const ng_call& call)
       : x(call.tensor[NG_X]),
         y(call.tensor[NG_Y]),
@@ -53,7 +54,10 @@ struct Tensors {
         dy(call.tensor[NG_DY]),
         dx(call.tensor[NG_DX]),
         dgamma(call.tensor[NG_DGAMMA]),
-        dbeta(call.tensor[NG_DBETA]) {}
+        dbeta(call.tensor[NG_DBETA]),
+        part_mean(call.tensor[NG_PART_MEAN]),
+        part_stat(call.tensor[NG_PART_STAT]),
+        part_count(call.tensor[NG_PART_COUNT]) {}
 };
 
 // The reduced axes of a variant, as a loop over at most two of them; `outer` is NG_AXES where there is one only.
@@ -203,6 +207,62 @@ inline void put_inference_dx(const Tensors& t, const Group& group, const Statist
   for (std::int64_t i = 0; i < group.n; ++i) t.dx[group.at(i)] = g_at(t, group.at(i)) * s.rstd;
 }
 
+// Statistics of parts, and of their union.
+
+inline void put_part_statistics(const ng_call&, const Tensors& t, const Group& group) {
+  const float mean = sum_of(t.x, group) / group.count();
+  t.mean.put(group.first, mean);
+  t.stat.put(group.first, squares_around(t.x, group, mean) / group.count());
+}
+
+// A part of a group that is to be merged; the parts are numbered as the elements of other phases are.
+struct Part {
+  float count = 0;
+  float mean = 0;
+  float variance = 0;
+  Part(const Tensors& t, const Group& group, std::int64_t index) {
+    const At at = group.at(index);
+    count = t.part_count[at];
+    mean = t.part_mean.value(at, 0);
+    variance = t.part_stat[at];
+  }
+};
+
+struct Merged {
+  float n = 0;
+  float mean = 0;
+  float squares = 0;  // sum of squared deviations
+  void add(const Part& part) {
+    if (part.count == 0) return;
+    const float before = n;
+    n += part.count;
+    const float d = part.mean - mean;
+    mean += d * part.count / n;
+    squares += part.count * part.variance + d * d * before * part.count / n;
+  }
+};
+inline Merged merge_at_once(const Tensors& t, const Group& group) {
+  Merged merged;
+  for (std::int64_t p = 0; p < group.n; ++p) {
+    const Part part(t, group, p);
+    if (part.count == 0) continue;
+    merged.n += part.count;
+    merged.mean += part.count * part.mean;
+  }
+  merged.mean /= merged.n;
+  for (std::int64_t p = 0; p < group.n; ++p) {
+    const Part part(t, group, p);
+    if (part.count == 0) continue;
+    const float d = part.mean - merged.mean;
+    merged.squares += part.count * (part.variance + d * d);
+  }
+  return merged;
+}
+inline void put_merged(const Tensors& t, const Group& group, const Merged& merged) {
+  t.mean.put(group.first, merged.mean);
+  t.stat.put(group.first, merged.squares / merged.n);
+}
+
 // Manifests.
 
 using Run = std::int32_t (*)(void* plan, const ng_call* call, void* workspace);
@@ -263,6 +323,17 @@ constexpr ng_kernel backward_alone(std::int32_t variant, const char* name, Run r
   ng_kernel kernel = backward(variant, name, run);
   kernel.supported_roles[NG_BACKWARD_TRAINING] = affine_roles | NG_ROLE_BIT(NG_DGAMMA) | NG_ROLE_BIT(NG_DBETA);
   kernel.claim = nullptr;
+  return kernel;
+}
+
+// statistics and merge_statistics.
+constexpr ng_kernel merging(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel{};
+  kernel.struct_size = sizeof(ng_kernel);
+  kernel.name = name;
+  kernel.variant = variant;
+  kernel.phases = 1U << NG_STATISTICS | 1U << NG_MERGE_STATISTICS;
+  kernel.run = run;
   return kernel;
 }
 
