@@ -410,7 +410,8 @@ TEST_F(Command, WhatABackwardDoesNotClaimIsToldInItsOwnWords) {
   const std::string all = row(sound.text, "not claimed, not tested: ");
   EXPECT_EQ(
       all,
-      "forward_training, forward_inference, backward_inference, the use of saved statistics, dx over dy, channels "
+      "forward_training, forward_inference, backward_inference, statistics, merge_statistics, the use of saved "
+      "statistics, dx over dy, channels "
       "last, padding, strides, mixed layouts, expanded dy, threads, row independence, batch invariance, scale "
       "covariance, infinities, layout invariance (gradient/sound)");
   const Ran in_place = normgate("check" + gradient + "--kernel gradient/in_place --property determinism");
