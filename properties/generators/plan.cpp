@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "properties/generators/coverage.hpp"
 
@@ -220,14 +221,16 @@ std::int64_t Planner::by_effort(std::int64_t quick, std::int64_t standard, std::
 
 std::vector<std::int64_t> Planner::lengths(std::int64_t most, std::int64_t one_in) const {
   // AVX-512 has 16 lanes and kernels unroll up to four times; beyond, powers of two (blocks, tiles, lanes of a tree)
-  // and widths of real models, at which kernels have been seen to change path (769, 1216, 2432, 3584, …).
+  // and widths of real models, at which kernels have been seen to change path (769, 1216, 2432, 3584, …). 147 to 235
+  // leave every number of vectors of 16 behind a loop of eight of them, 411 to 491 some behind one of sixteen.
   std::int64_t dense = 68;
   if (effort_ == Effort::standard) dense = 130;
   if (effort_ == Effort::thorough) dense = 300;
   std::vector<std::int64_t> all;
   for (std::int64_t n = 1; n <= dense; ++n) all.push_back(n);
-  for (const std::int64_t n : {96,   98,   100,  147,  153,  192,  320,  384,  385,  392,  640,  768,  769,  896,
-                               1000, 1216, 1280, 1536, 1568, 1600, 2050, 2304, 2432, 2560, 3072, 3584, 5003, 5120})
+  for (const std::int64_t n :
+       {96,  98,  100, 147, 153,  165,  179,  192,  205,  215,  235,  320,  384,  385,  392,  411,  459,  491,
+        640, 768, 769, 896, 1000, 1216, 1280, 1536, 1568, 1600, 2050, 2304, 2432, 2560, 3072, 3584, 5003, 5120})
     if (n > dense) all.push_back(n);
   for (std::int64_t power = 64; power <= (std::int64_t{1} << 20); power *= 2)
     for (const std::int64_t n : {power - 1, power, power + 1})
@@ -348,6 +351,24 @@ void Planner::add_counts() {
   for (const auto& [length, groups] : {Count{7, 1025}, {2, 5000}, {768, 11}, {256, 17}, {129, 130}, {512, 129}})
     add_one(length, groups);
   add_one(3, 65536 + 7);
+  add_roots();
+}
+
+// Groups of zeros: the saved statistic is the reciprocal root of eps, and nothing else rounds. Some digits of a
+// radicand hide a root that is a few units off, as one of Newton's steps too few leaves it, and others show it.
+void Planner::add_roots() {
+  std::uint64_t state = property_hash_;
+  for (std::int64_t i = 0; i < by_effort(24, 48, 96); ++i) {
+    const std::uint64_t word = splitmix(state);
+    Recipe recipe;
+    recipe.length = i % 2 == 0 ? 1 : 16;
+    recipe.groups = 1;
+    recipe.profile = Profile::constant;
+    recipe.kappa = 0;
+    recipe.eps = std::ldexp(1 + static_cast<double>(word >> 41U) * 0x1p-23, -static_cast<int>(word % 30));
+    recipe.saved = 1;
+    add(recipe);
+  }
 }
 
 void Planner::add_shapes(const std::vector<Profile>& profiles) {
