@@ -16,7 +16,7 @@ constexpr MuseumPiece museum[] = {
 
 RunOptions museum_options() {
   RunOptions options;
-  options.plugins = {NORMGATE_PLUGINS "/normgate_broken.so"};
+  options.plugins = {NORMGATE_PLUGINS "/normgate_broken.so", NORMGATE_PLUGINS "/normgate_broken_on_a_target.so"};
   options.runner.worker_path = NORMGATE_WORKER;
   return options;
 }
