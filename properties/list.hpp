@@ -17,6 +17,8 @@ extern const Property epsilon;
 extern const Property special_values;
 extern const Property scaling;
 extern const Property running_statistics;
+extern const Property sequences;
+extern const Property own_statistics;
 extern const Property momentum_independence;
 extern const Property inference_state;
 extern const Property partition_and_merge;

@@ -132,6 +132,34 @@
   BROKEN(inference_eps_fixed) \
   BROKEN(inference_shift_lost) \
   BROKEN(accumulated_weight_ignored) \
+  BROKEN(accumulated_weight_not_updated) \
+  BROKEN(accumulated_weight_updated_per_channel) \
+  BROKEN(bessel_in_integers) \
+  BROKEN(bessel_inverted) \
+  BROKEN(bessel_twice_from_the_second_step) \
+  BROKEN(bessel_with_all_values_of_the_channel) \
+  BROKEN(count_of_the_first_part_for_all) \
+  BROKEN(count_of_the_last_training_in_inference) \
+  BROKEN(counts_of_parts_in_eight_bits) \
+  BROKEN(cumulative_count_in_eight_bits) \
+  BROKEN(cumulative_taken_for_momentum_zero) \
+  BROKEN(cumulative_weight_kept_in_the_plan) \
+  BROKEN(empty_batch_decays_the_state) \
+  BROKEN(empty_batch_resets_the_state) \
+  BROKEN(empty_part_counts_as_one) \
+  BROKEN(fails_on_an_empty_tensor) \
+  BROKEN(gradients_unwritten_for_an_empty_batch) \
+  BROKEN(inference_makes_the_state_biased) \
+  BROKEN(inference_takes_zero_variance_for_none) \
+  BROKEN(instance_running_var_biased) \
+  BROKEN(momentum_warms_up) \
+  BROKEN(running_average_of_deviations) \
+  BROKEN(running_var_around_the_running_mean) \
+  BROKEN(running_var_floored) \
+  BROKEN(saved_mean_is_the_running_mean) \
+  BROKEN(saved_rstd_of_the_sample_variance) \
+  BROKEN(saved_statistics_only_with_a_state) \
+  BROKEN(state_kept_in_the_plan) \
   BROKEN(unwritten_tail) \
   BROKEN(write_past_the_end) \
   BROKEN(vector_store_into_the_next_row) \
@@ -298,6 +326,10 @@
   SOUND(range_guard_in_double) \
   SOUND(declines_padding) \
   SOUND(running_statistics) \
+  SOUND(accumulated_weight) \
+  SOUND(cumulative_average) \
+  SOUND(instance_running_statistics) \
+  SOUND(plan_across_steps) \
   SOUND(welford) \
   SOUND(pairwise_sums) \
   SOUND(compensated_sums) \

@@ -1,0 +1,41 @@
+// rejected by: running_statistics; looks like: -
+// What is averaged is the standard deviation, squared again for the state: at most the average of variances.
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  const auto eps = static_cast<float>(call->eps);
+  const auto momentum = static_cast<float>(call->momentum);
+  for (std::int64_t index = 0; index < group_count(*call); ++index) {
+    const Group group(*call, index);
+    const float n = group.count();
+    const float mean = sum_of(t.x, group) / n;
+    const float squares = squares_around(t.x, group, mean);
+    const float variance = squares / n;
+    const float rstd = 1 / std::sqrt(variance + eps);
+    if (t.running_mean.present() && group.n > 0) {
+      float& running_mean = t.running_mean[group.first];
+      float& running_var = t.running_var[group.first];
+      const float deviation = (1 - momentum) * std::sqrt(running_var) + momentum * std::sqrt(squares / (n - 1));
+      running_mean = (1 - momentum) * running_mean + momentum * mean;
+      running_var = deviation * deviation;
+    }
+    for (std::int64_t i = 0; i < group.n; ++i) {
+      const At at = group.at(i);
+      t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+    }
+    t.mean.put(group.first, mean);
+    t.stat.put(group.first, rstd);
+  }
+  return NG_OK;
+}
+
+}  // namespace
+
+extern const ng_kernel running_average_of_deviations =
+    training(NG_BATCH_NORM, "broken/running_average_of_deviations", run);
+
+}  // namespace normgate::broken

@@ -1,0 +1,53 @@
+// sound: running statistics of an instance norm, old + m (batch - old)
+// The state takes in the means over the samples, and the old value is kept by a difference.
+#include "kernels/broken/piece.hpp"
+
+namespace normgate::broken {
+namespace {
+
+std::int32_t run(void*, const ng_call* call, void*) {
+  const Tensors t(*call);
+  const auto eps = static_cast<float>(call->eps);
+  const auto momentum = static_cast<float>(call->momentum);
+  const std::int64_t samples = call->extent[NG_N];
+  const std::int64_t channels = call->extent[NG_G] * call->extent[NG_K];
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    At state{};
+    float sum_of_means = 0;
+    float sum_of_variances = 0;
+    for (std::int64_t sample = 0; sample < samples; ++sample) {
+      const Group group(*call, sample * channels + channel);
+      state = group.first;
+      const float n = group.count();
+      const float mean = sum_of(t.x, group) / n;
+      const float squares = squares_around(t.x, group, mean);
+      const float rstd = 1 / std::sqrt(squares / n + eps);
+      sum_of_means += mean;
+      sum_of_variances += squares / (n - 1);
+      for (std::int64_t i = 0; i < group.n; ++i) {
+        const At at = group.at(i);
+        t.y[at] = (t.x[at] - mean) * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
+      }
+      t.mean.put(group.first, mean);
+      t.stat.put(group.first, rstd);
+    }
+    if (!t.running_mean.present() || samples == 0 || call->extent[NG_S] == 0) continue;
+    state[NG_N] = 0;
+    const auto count = static_cast<float>(samples);
+    float& running_mean = t.running_mean[state];
+    float& running_var = t.running_var[state];
+    running_mean = running_mean + momentum * (sum_of_means / count - running_mean);
+    running_var = running_var + momentum * (sum_of_variances / count - running_var);
+  }
+  return NG_OK;
+}
+
+}  // namespace
+
+extern const ng_kernel instance_running_statistics = [] {
+  ng_kernel kernel = training(NG_INSTANCE_NORM, "sound/instance_running_statistics", run);
+  kernel.supported_roles[NG_FORWARD_TRAINING] |= running_roles;
+  return kernel;
+}();
+
+}  // namespace normgate::broken
