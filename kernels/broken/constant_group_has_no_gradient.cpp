@@ -1,4 +1,4 @@
-// rejected by: single_value; looks like: -
+// rejected by: single_value; looks like: dx 0 in groups without a variance
 // A group without a variance gets a dx of 0; the part that comes through the mean is not 0.
 #include "kernels/broken/piece.hpp"
 

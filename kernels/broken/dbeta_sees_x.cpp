@@ -1,4 +1,4 @@
-// rejected by: special_gradients; looks like: -
+// rejected by: special_gradients; looks like: dbeta depends on x
 // Lanes are masked by a product with x - x, and a NaN or an infinity in x reaches dbeta, which does not depend on x.
 #include "kernels/broken/piece.hpp"
 

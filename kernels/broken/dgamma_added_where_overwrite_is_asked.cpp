@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: gradients not written or added where overwrite is declared
-// dgamma and dbeta are added to what their memory held before the call.
+// dgamma and dbeta are added to what their memory held before the call (torch/nn#318).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

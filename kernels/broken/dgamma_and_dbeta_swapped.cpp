@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: dgamma and dbeta swapped
-// Each gradient stands in the place of the other, wherever both are asked for.
+// Each gradient stands in the place of the other, wherever both are asked for (Oneflow-Inc/oneflow PR#6149).
 #include <utility>
 
 #include "kernels/broken/piece.hpp"

@@ -1,6 +1,6 @@
 // rejected by: split_rows; looks like: gradients of the parameters averaged over N
 // Gradients of the parameters are averaged over the samples, as a reduction over processes once was: two halves do not
-// add up to the whole.
+// add up to the whole (NVIDIA/Megatron-LM#1446).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: memory; looks like: unwritten output
-// Without beta nobody asks for dgamma either: it is not written.
+// Without beta nobody asks for dgamma either: it is not written (unslothai/unsloth#4533).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: gradients of the parameters in float16
-// The running totals of dgamma and dbeta are rounded to float16 after each row.
+// The running totals of dgamma and dbeta are rounded to float16 after each row (linkedin/Liger-Kernel PR#950).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: split_rows; looks like: only the first sample reduced into dgamma, dbeta
-// The reduction over the samples is forgotten: dgamma and dbeta are those of the first.
+// The reduction over the samples is forgotten: dgamma and dbeta are those of the first (flagos-ai/FlagGems PR#59).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

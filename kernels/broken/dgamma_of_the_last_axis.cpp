@@ -1,5 +1,6 @@
 // rejected by: memory; looks like: -
 // The gradients of the parameters are sized by the last of two normalized axes: the rest is never written.
+// (pytorch/pytorch PR#192016)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

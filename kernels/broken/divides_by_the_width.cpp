@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: means of dx over G*K
 // The means of a batch_norm are over the number of channels instead of the batch; a square test hid it.
+// (RubixML/ML PR#423)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

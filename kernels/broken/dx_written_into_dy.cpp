@@ -1,5 +1,6 @@
 // rejected by: memory; looks like: wrote to the input
 // g is kept where dy was, though nobody asked for work in place: whoever uses dy again finds it multiplied by gamma.
+// (linkedin/Liger-Kernel PR#376)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: x and dy swapped
-// Takes (x, dy) for (dy, x): a reference and its tests once agreed on the wrong order.
+// Takes (x, dy) for (dy, x): a reference and its tests once agreed on the wrong order (ROCm/rocm-libraries#7676).
 #include <utility>
 
 #include "kernels/broken/piece.hpp"

@@ -1,5 +1,5 @@
 // rejected by: layouts; looks like: dy read as if contiguous
-// Strides are honoured everywhere but in dy.
+// Strides are honoured everywhere but in dy (pytorch/pytorch PR#186414).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

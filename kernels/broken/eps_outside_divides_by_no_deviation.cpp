@@ -1,4 +1,4 @@
-// rejected by: single_value; looks like: -
+// rejected by: single_value; looks like: dx not finite in groups without a variance
 // eps stands outside the root, and the last term is divided by the deviation alone: 0/0 where all elements are equal.
 #include "kernels/broken/piece.hpp"
 

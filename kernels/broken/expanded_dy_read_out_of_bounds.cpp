@@ -1,5 +1,6 @@
 // rejected by: memory; looks like: read past the end of dy
 // The gradient of a sum is one number with stride 0; the kernel reads a whole tensor behind it.
+// (flagos-ai/FlagGems PR#1068)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

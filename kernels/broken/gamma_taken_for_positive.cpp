@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: absolute value of gamma
 // x̂ is recovered from the output with |gamma|: right for networks whose gammas stayed positive.
+// (mapillary/inplace_abn#92)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

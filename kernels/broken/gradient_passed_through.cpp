@@ -1,5 +1,5 @@
 // rejected by: finite_differences; looks like: dx is dy
-// dx is dy.
+// dx is dy (andersbll/deeppy#15).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: batch_mates; looks like: statistics of x in inference
-// The backward of an evaluation uses the statistics of the batch, though others were given.
+// The backward of an evaluation uses the statistics of the batch, though others were given (torch/nn#615).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,5 @@
 // rejected by: layouts; looks like: x read in the layout of dy
-// The strides of dy serve x as well: right as long as both have one layout.
+// The strides of dy serve x as well: right as long as both have one layout (pytorch/pytorch#64039).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -271,6 +271,24 @@
   BROKEN(parts_merged_from_raw_moments) \
   BROKEN(last_part_lost_beyond_eight) \
   BROKEN(statistics_of_parts_over_n_minus_1) \
+  BROKEN(mean_term_lost_on_the_middle_path) \
+  BROKEN(first_row_without_gradient_ends_the_batch) \
+  BROKEN(table_of_single_lanes) \
+  BROKEN(jacobian_transposed) \
+  BROKEN(dgamma_loses_rows_beyond_65536) \
+  BROKEN(empty_batch_leaves_dgamma) \
+  BROKEN(dgamma_in_the_order_of_arrival) \
+  BROKEN(evaluation_writes_dx_only) \
+  BROKEN(rows_counted_by_the_first_axis) \
+  BROKEN(zero_row_divides_by_its_norm) \
+  BROKEN(xhat_term_lost_beyond_row_4096) \
+  BROKEN(dgamma_in_bfloat16_beyond_1024_rows) \
+  BROKEN(both_paths_at_ambiguous_strides) \
+  BROKEN(dgamma_of_the_modulus) \
+  BROKEN(pruned_channel_has_no_dgamma) \
+  BROKEN(mean_of_its_own_beside_a_handed_rstd) \
+  BROKEN(dbeta_overwritten_beside_an_accumulated_dgamma) \
+  BROKEN(evaluation_forgets_eps) \
   SOUND(parts_merged_in_a_chain) \
   SOUND(parts_merged_in_a_tree) \
   SOUND(raw_moments_of_parts_claimed) \

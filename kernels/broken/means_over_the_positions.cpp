@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: means of dx over S
 // The means of a group are over the positions of one channel: the channels of the group are forgotten.
+// (linkedin/Liger-Kernel PR#1376)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

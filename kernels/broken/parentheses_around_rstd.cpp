@@ -1,5 +1,6 @@
 // rejected by: finite_differences; looks like: means of dx not divided by D
 // r g - mean(g) - x̂ mean(g x̂): the parentheses are forgotten, and only g is divided by the deviation.
+// (LBANN/lbann PR#1172)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: memory; looks like: -
 // Partial sums of dgamma and dbeta are kept for two rows, and both are added up also where there is one row only.
+// (Dao-AILab/flash-attention#781)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

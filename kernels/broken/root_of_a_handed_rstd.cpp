@@ -1,6 +1,6 @@
 // rejected by: gradients; looks like: saved statistic is the variance; declared the reciprocal standard deviation
 // Takes the reciprocal deviation for a variance, and its reciprocal root once more: right where the variance is near
-// 1.
+// 1 (flagos-ai/FlagGems#5222).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

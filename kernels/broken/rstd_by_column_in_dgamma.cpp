@@ -1,6 +1,6 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: dgamma with 1/D by column instead of by row
 // In blocks of eight rows the factor of a row is broadcast along the columns in dgamma: right for one row, or rows of
-// one deviation.
+// one deviation (BobMcDear/attorch#17).
 #include <algorithm>
 
 #include "kernels/broken/piece.hpp"

@@ -1,5 +1,5 @@
 // rejected by: memory; looks like: -
-// A batch of one row has a path of its own, which looks up mean and deviation by column.
+// A batch of one row has a path of its own, which looks up mean and deviation by column (PaddlePaddle/Paddle#35498).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: handed statistics rounded to bfloat16
 // The handed mean and deviation are rounded to the type of the tensors before they are used.
+// (pytorch/pytorch PR#140259)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

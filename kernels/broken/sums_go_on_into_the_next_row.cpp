@@ -1,4 +1,4 @@
-// rejected by: row_independence; looks like: -
+// rejected by: row_independence; looks like: sums of dx go on from group to group
 // The sums are cleared before the first row only: each row takes what the rows before it left.
 #include "kernels/broken/piece.hpp"
 

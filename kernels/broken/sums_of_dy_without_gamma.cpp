@@ -1,6 +1,6 @@
 // rejected by: finite_differences; looks like: gamma missing in the sums of dx
 // The two means are of dy, not of dy gamma, although g itself is right; a driver that checked such a kernel had the
-// same mistake.
+// same mistake (ROCm/MIOpen#104).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: means of dx over other axes
 // The sums of g run over the rows of a column rather than within the row; square inputs of one value do not show it.
+// (flagos-ai/FlagGems PR#59)
 #include <vector>
 
 #include "kernels/broken/piece.hpp"

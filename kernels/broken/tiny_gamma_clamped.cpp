@@ -1,5 +1,6 @@
-// rejected by: gradients; looks like: -
+// rejected by: gradients; looks like: gamma kept away from 0 in xhat
 // x̂ is recovered from the output as (y - beta)/gamma, with |gamma| clamped to 1e-5: wrong where gamma is smaller.
+// (NVIDIA/apex PR#1715)
 #include <algorithm>
 
 #include "kernels/broken/piece.hpp"

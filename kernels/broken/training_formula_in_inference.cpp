@@ -1,5 +1,5 @@
 // rejected by: training_and_inference; looks like: training formula in inference
-// Given statistics are constants, but dx loses its means as if they came from x.
+// Given statistics are constants, but dx loses its means as if they came from x (tensorflow/tensorflow#10857).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

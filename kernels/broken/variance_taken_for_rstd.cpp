@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: saved statistic is the reciprocal standard deviation; declared the variance
-// Declares that it is handed the variance, and uses it as the reciprocal deviation.
+// Declares that it is handed the variance, and uses it as the reciprocal deviation (microsoft/onnxruntime PR#8172).
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

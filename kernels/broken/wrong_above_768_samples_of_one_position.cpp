@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: elements left out of the sums of dx
 // Maps of 1 by 1 with more than 768 samples take a path that adds up the first 768 only, unless there is one channel.
+// (ROCm/MIOpen#1109)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

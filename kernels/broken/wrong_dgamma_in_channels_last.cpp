@@ -1,5 +1,6 @@
 // rejected by: layouts; looks like: only the first position reduced into dgamma, dbeta
 // In channels last the columns of one group lie apart, and dgamma and dbeta take the first position of each row only.
+// (pytorch/pytorch#140913)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

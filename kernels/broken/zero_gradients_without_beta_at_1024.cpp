@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: all gradients zero
 // The fast kernel for 1024 columns is chosen, finds no beta and returns early: all gradients are zero.
+// (PaddlePaddle/Paddle PR#74149)
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

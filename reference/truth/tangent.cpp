@@ -102,9 +102,12 @@ class Movement {
     const T h = moves ? T(T(relative_step) * deviation / T(width)) : T(relative_step);
     const double rstd = magnitude(here.rstd);
     const double steepness = moves ? width / magnitude(deviation) : 0;
-    const double scale = gamma * (rstd * largest_v + largest_hat * steepness) +
-                         along_gamma * (largest_hat + largest_v * (moves ? 1 / width : rstd)) + along_beta +
-                         beta * steepness + (moves ? 0 : gamma * largest_hat + beta);
+    // What beta adds is the same at every x^, so at 0 too, where there is none (one value under n-1).
+    const bool beta_alone = direction_[Role::x].empty() && direction_[Role::gamma].empty();
+    const double scale = beta_alone ? along_beta + beta
+                                    : gamma * (rstd * largest_v + largest_hat * steepness) +
+                                          along_gamma * (largest_hat + largest_v * (moves ? 1 / width : rstd)) +
+                                          along_beta + beta * steepness + (moves ? 0 : gamma * largest_hat + beta);
 
     const bool floor = !constant_variance() && problem_.convention.eps == EpsPlacement::floor;
     const auto side = [&](const T& variance) { return variance > eps ? 1 : variance < eps ? -1 : 0; };
@@ -118,9 +121,9 @@ class Movement {
       for (std::size_t p = 0; p < n; ++p) {
         const std::size_t c = channel[p];
         const auto at = static_cast<Eigen::Index>(p);
-        there[at] =
-            affine(statistics.centred[at], statistics.rstd, T(affine_.gamma[c] + step * T(along(Role::gamma, c))),
-                   T(affine_.beta[c] + step * T(along(Role::beta, c))));
+        there[at] = affine(beta_alone ? T(0) : statistics.centred[at], beta_alone ? T(1) : statistics.rstd,
+                           T(affine_.gamma[c] + step * T(along(Role::gamma, c))),
+                           T(affine_.beta[c] + step * T(along(Role::beta, c))));
       }
       return there;
     };

@@ -60,6 +60,8 @@ Diagnosed BackwardDiagnosis::find() {
   if (found_.empty()) seen_at_the_door();
   if (!suspects_.empty() && found_.empty()) {
     zero_or_handed_on();
+    dbeta_of_x();
+    lost_where_nothing_varies();
     for_each_prediction(
         [&](const std::string& diagnosis, const std::string& sentence, const std::string& advice, const Fit& fit) {
           if (!fit.explains) return;
@@ -98,6 +100,7 @@ void BackwardDiagnosis::for_each_prediction(const Visit& visit) const {
   other_channels(visit);
   if (quick_) lost_rows(visit);
   other_inputs(visit);
+  clamped_gammas(visit);
   other_statistics(visit);
   other_layouts(visit);
 }
@@ -416,6 +419,49 @@ void BackwardDiagnosis::zero_or_handed_on() {
       static_cast<std::size_t>(groups_.count()));
 }
 
+// dbeta reached by what x holds, through lanes that are masked by a product.
+void BackwardDiagnosis::dbeta_of_x() {
+  const std::string name = "dbeta depends on x";
+  const auto is_nan = [&](const Place& place) { return std::isnan(got(place.role, place.index)); };
+  if (!only_suspected({Role::dbeta}) || inputs_[Role::x].empty() || !asked(name) ||
+      !std::all_of(suspects_.begin(), suspects_.end(), is_nan))
+    return;
+  std::vector<bool> reached(channels_);
+  for (const std::size_t i : order_) reached[channel_[i]] = reached[channel_[i]] || !std::isfinite(inputs_[Role::x][i]);
+  for (std::size_t c = 0; c < channels_; ++c)
+    if (truth_.out[Role::dbeta][c].finite() && reached[c] != std::isnan(got(Role::dbeta, c))) return;
+  add(2, name, "dbeta is NaN where x of the channel is NaN or infinite, which it does not depend on", "",
+      std::max(matched_at_least, static_cast<std::int64_t>(suspects_.size())));
+}
+
+// What a kernel makes of groups of equal elements, and of channels whose gamma is 0.
+void BackwardDiagnosis::lost_where_nothing_varies() {
+  const auto all = [&](const auto& demand) { return std::all_of(suspects_.begin(), suspects_.end(), demand); };
+  const auto count = std::max(matched_at_least, static_cast<std::int64_t>(suspects_.size()));
+  const auto got_at = [&](const Place& place) { return got(place.role, place.index); };
+  if (only_suspected({Role::dgamma}) && !inputs_[Role::gamma].empty() && asked("dgamma 0 where gamma is 0") &&
+      all([&](const Place& place) {
+        return inputs_[Role::gamma][place.index] == 0 && got_at(place) == old_value(Role::dgamma, place.index);
+      }))
+    return add(2, "dgamma 0 where gamma is 0", "dgamma lacks the channels whose gamma is 0", "", count);
+  if (problem_.phase != Phase::backward_training || !from_x() || groups_.size() < (subject_.row.centred ? 2 : 1) ||
+      !only_suspected({Role::dx}))
+    return;
+  const auto n = static_cast<std::size_t>(groups_.size());
+  std::vector<bool> constant(order_.size());
+  for (std::int64_t group = 0; group < groups_.count(); ++group) {
+    const bool varies = statistics_of(model_.x, group).variance != 0;
+    for (std::size_t p = 0; p < n; ++p) constant[order_[static_cast<std::size_t>(group) * n + p]] = !varies;
+  }
+  if (!all([&](const Place& place) { return constant[place.index]; })) return;
+  if (asked("dx 0 in groups without a variance") && all([&](const Place& place) { return got_at(place) == 0; }))
+    add(2, "dx 0 in groups without a variance", "dx is 0 where all elements of a group are equal", "", count);
+  if (asked("dx not finite in groups without a variance") &&
+      all([&](const Place& place) { return !std::isfinite(got_at(place)); }))
+    add(2, "dx not finite in groups without a variance",
+        "dx is NaN or infinite where all elements of a group are equal", "", count);
+}
+
 // ---- predictions by the reference
 
 void BackwardDiagnosis::other_uses(const Visit& visit) const {
@@ -467,6 +513,26 @@ void BackwardDiagnosis::other_inputs(const Visit& visit) const {
       visit("absolute value of gamma", "xhat is taken from the output with |gamma|: its sign is lost", "",
             compare(all_of(in_xhat, formula())));
     }
+  }
+}
+
+// xhat taken from the output by a gamma that is kept away from 0.
+void BackwardDiagnosis::clamped_gammas(const Visit& visit) const {
+  const std::string name = "gamma kept away from 0 in xhat";
+  if (from_x() || inputs_[Role::gamma].empty() || !asked(name)) return;
+  for (const double least : {1e-2, 1e-3, 1e-4, 1e-5, 1e-6}) {
+    Model model = model_;
+    bool any = false;
+    for (std::size_t i = 0; i < model.xhat.size(); ++i) {
+      const double modulus = std::fabs(model.gamma[channel_[i]]);
+      if (!(modulus < least)) continue;
+      any = true;
+      model.xhat[i] *= modulus / least;
+      model.direction[i] *= modulus / least;
+    }
+    if (any)
+      visit(name, fmt::format("xhat is taken from the output by a gamma of at least {}", shortest(least)), "",
+            compare(all_of(model, formula())));
   }
 }
 
@@ -525,6 +591,25 @@ void BackwardDiagnosis::other_statistics(const Visit& visit) const {
       own.factor = variance ? root(stat) : stat;
       return own;
     };
+    if (subject_.row.centred)
+      with(
+          "mean of x in place of the handed one", "the gradients of the handed deviation and a mean computed from x",
+          [&](std::int64_t group) {
+            Statistics own = handed_of(group);
+            own.mean = own_of(group).mean;
+            return own;
+          },
+          formula());
+    with(
+        "deviation of x in place of the handed one", "the gradients of the handed mean and a deviation computed from x",
+        [&](std::int64_t group) {
+          const Statistics of_x = own_of(group);
+          Statistics own = handed_of(group);
+          own.variance = of_x.variance;
+          own.factor = of_x.factor;
+          return own;
+        },
+        formula());
     for (const ShortType& type : short_types)
       with(
           fmt::format("handed statistics rounded to {}", type.name),

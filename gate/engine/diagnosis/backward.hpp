@@ -87,9 +87,12 @@ class BackwardDiagnosis : private Evidence {
   // backward.cpp
   void seen_in_parameters();
   void zero_or_handed_on();
+  void dbeta_of_x();
+  void lost_where_nothing_varies();
   void for_each_prediction(const Visit& visit) const;
   void other_uses(const Visit& visit) const;
   void other_inputs(const Visit& visit) const;
+  void clamped_gammas(const Visit& visit) const;
   void other_statistics(const Visit& visit) const;
   void other_layouts(const Visit& visit) const;
   void other_claims();

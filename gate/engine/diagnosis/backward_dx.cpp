@@ -176,6 +176,38 @@ void BackwardDiagnosis::other_formulas(const Visit& visit) const {
           compare(prediction));
   }
   if (groups_.count() < 2) return;
+  if (asked("sums of dx go on from group to group")) {
+    // Cumulative sums, by group.
+    std::vector<double> sums, products;
+    double sum = 0, product = 0;
+    const auto n = static_cast<std::size_t>(groups_.size());
+    for (std::size_t p = 0; p < order_.size(); ++p) {
+      const std::size_t i = order_[p];
+      const double weighted = model_.dy[i] * model_.gamma[channel_[i]];
+      sum += weighted;
+      product += weighted * model_.xhat[i];
+      if (p % n + 1 < n) continue;
+      sums.push_back(sum);
+      products.push_back(product);
+    }
+    Prediction prediction;
+    prediction.dx = [&](std::int64_t group, std::vector<double>& dx) {
+      const auto g = static_cast<std::size_t>(group);
+      dx.resize(n);
+      double scale = 0;
+      for (std::size_t p = 0; p < n; ++p) {
+        const std::size_t i = order_[g * n + p];
+        const double of_dy = model_.rstd[g] * model_.dy[i] * model_.gamma[channel_[i]];
+        const double of_mean = model_.rstd[g] * right.mean_weight * sums[g] / right.mean_divisor;
+        const double of_xhat = model_.response[g] * products[g] / right.xhat_divisor * model_.direction[i];
+        dx[p] = of_dy - of_mean - of_xhat;
+        scale = std::max(scale, std::fabs(of_dy) + std::fabs(of_mean) + std::fabs(of_xhat));
+      }
+      return scale;
+    };
+    visit("sums of dx go on from group to group", "the means of dx are of the sums of all groups up to their own", "",
+          compare(prediction));
+  }
   for (const std::int64_t step : {-1, 1}) {
     if (!asked("sums of the neighbouring group in dx")) break;
     Prediction prediction;

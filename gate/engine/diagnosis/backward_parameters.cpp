@@ -38,6 +38,22 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
        [&](std::size_t i) { return product_of(i) / rstd(i); });
   with(Role::dgamma, "dgamma divided by D twice", "dgamma sums dy*xhat/D",
        [&](std::size_t i) { return product_of(i) * rstd(i); });
+  with(Role::dgamma, "dgamma of the modulus of xhat", "dgamma sums dy*|xhat|: the sign of xhat is lost",
+       [&](std::size_t i) { return model_.dy[i] * std::fabs(model_.xhat[i]); });
+  // A factor per row that is broadcast along the columns of a block of rows.
+  const std::string by_column = "dgamma with 1/D by column instead of by row";
+  if (groups_.count() > 1 && groups_.size() > 1 && asked(by_column)) {
+    std::vector<std::size_t> position(order_.size());
+    for (std::size_t p = 0; p < order_.size(); ++p) position[order_[p]] = p % static_cast<std::size_t>(groups_.size());
+    const auto rows = static_cast<std::size_t>(groups_.count());
+    for (const std::size_t block :
+         {std::size_t{2}, std::size_t{4}, std::size_t{8}, std::size_t{16}, std::size_t{32}, rows})
+      with(Role::dgamma, by_column,
+           fmt::format("dgamma takes the 1/D of row i in column i, in blocks of {} rows", block), [&](std::size_t i) {
+             const std::size_t first = group[i] / block * block;
+             return product_of(i) / rstd(i) * model_.rstd[first + position[i] % std::min(block, rows - first)];
+           });
+  }
   if (!inputs_[Role::gamma].empty()) {
     with(Role::dgamma, "dgamma of dy*gamma", "dgamma sums dy*gamma*xhat: gamma does not belong there",
          [&](std::size_t i) { return product_of(i) * gamma(i); });
@@ -65,6 +81,13 @@ void BackwardDiagnosis::other_terms(const Visit& visit) const {
     sum_terms(prediction, Role::dgamma, dy);
     sum_terms(prediction, Role::dbeta, product);
     visit("dgamma and dbeta swapped", "dgamma and dbeta stand in each other's place", "", compare(prediction));
+  }
+  if (asked("gradients of the parameters counted twice")) {
+    Prediction prediction;
+    if (written(Role::dgamma)) sum_terms(prediction, Role::dgamma, product, 2);
+    if (written(Role::dbeta)) sum_terms(prediction, Role::dbeta, dy, 2);
+    visit("gradients of the parameters counted twice", fmt::format("each term is added to {} twice", suspected_roles()),
+          "", compare(prediction));
   }
   struct LeftOut {
     std::string_view diagnosis;
@@ -168,11 +191,14 @@ void BackwardDiagnosis::other_channels(const Visit& visit) const {
 
 void BackwardDiagnosis::accumulation(const Visit& visit) const {
   if (problem_.convention.gradients != Gradients::accumulate || !asks_for_parameters()) return;
+  const bool both = written(Role::dgamma) && written(Role::dbeta);
+  // Where there are both and one alone is wrong, it is no mistake of both.
+  const bool one_alone = quick_ && both && any_[Role::dgamma] != any_[Role::dbeta];
   const auto with = [&](const std::string& diagnosis, const std::string& sentence, const std::string& advice,
-                        double weight) {
-    if (!asked(diagnosis)) return;
+                        double weight, std::initializer_list<Role> roles = {Role::dgamma, Role::dbeta}) {
+    if (!asked(diagnosis) || (roles.size() > 1 && one_alone)) return;
     Prediction prediction;
-    for (const Role role : {Role::dgamma, Role::dbeta}) {
+    for (const Role role : roles) {
       if (!written(role) || (quick_ && !any_[role])) continue;
       sum_terms(prediction, role, [&](std::size_t i) { return role == Role::dgamma ? product_of(i) : model_.dy[i]; });
       for (std::size_t c = 0; c < prediction.value[role].size(); ++c)
@@ -183,6 +209,11 @@ void BackwardDiagnosis::accumulation(const Visit& visit) const {
   with("gradients overwritten; declared accumulate",
        fmt::format("{} overwritten where they are to be added to what was there", suspected_roles()),
        "to be held to that, declare `.gradients = NG_GRADIENTS_OVERWRITE` in the kernel's convention", -1);
+  for (const Role role : {Role::dgamma, Role::dbeta})
+    if (both)
+      with(fmt::format("{} overwritten; declared accumulate", name_of(role)),
+           fmt::format("{} alone is overwritten; both are to be added to what was there", name_of(role)), "", -1,
+           {role});
   with("gradients added twice to what was there", fmt::format("{} added to twice what was there", suspected_roles()),
        "", 1);
 }
@@ -202,10 +233,15 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
     std::int64_t count;
     std::function<std::int64_t(const Shape&)> slice;
   };
-  const std::array<Slicing, 3> slicings{{{"sample", samples, [](const Shape& at) { return at[0]; }},
-                                         {"position", positions, [](const Shape& at) { return at[3]; }},
-                                         {"value of a channel", samples * positions,
-                                          [positions](const Shape& at) { return at[0] * positions + at[3]; }}}};
+  // Groups are rows of a channel's terms where neither samples nor positions are.
+  const bool by_groups = groups_.count() != samples && groups_.count() != positions &&
+                         groups_.count() != samples * positions && groups_.count() < 4096 &&
+                         groups_.count() * static_cast<std::int64_t>(channels_) < (std::int64_t{1} << 20U);
+  const std::array<Slicing, 4> slicings{
+      {{"sample", samples, [](const Shape& at) { return at[0]; }},
+       {"position", positions, [](const Shape& at) { return at[3]; }},
+       {"value of a channel", samples * positions, [positions](const Shape& at) { return at[0] * positions + at[3]; }},
+       {"group", by_groups ? groups_.count() : 0, [this](const Shape& at) { return group_index(problem_, at); }}}};
   for (const Slicing& slicing : slicings) {
     const bool both = slicing.what == "value of a channel";
     if (slicing.count < 2 || (both && (samples == 1 || positions == 1))) continue;
@@ -250,6 +286,7 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
             kept == 1 && !from_end ? fmt::format("only the first {} reduced into {}", slicing.what, suspected_roles())
                                    : fmt::format("{} not reduced into {}",
                                                  both                       ? "values"
+                                                 : slicing.what == "group"  ? "groups"
                                                  : slicing.what == "sample" ? "samples"
                                                                             : "positions",
                                                  suspected_roles());
