@@ -38,6 +38,17 @@
   BROKEN(reciprocal_of_n) \
   BROKEN(folded_form) \
   BROKEN(scale_not_covariant) \
+  BROKEN(integers_summed_in_32_bits) \
+  BROKEN(saved_mean_without_correction) \
+  BROKEN(last_addition_rounds_upwards) \
+  BROKEN(sign_of_small_outputs_lost) \
+  BROKEN(all_gammas_zero_skips_beta) \
+  BROKEN(gamma_saturates_at_65504) \
+  BROKEN(group_of_one_channel_in_tiles) \
+  BROKEN(subnormal_outputs_flushed) \
+  BROKEN(subnormal_inputs_read_as_zero) \
+  BROKEN(finite_by_the_sum_of_squares) \
+  BROKEN(crash_on_an_infinite_variance) \
   BROKEN(last_vector_lost) \
   BROKEN(tail_left_out_of_statistics) \
   BROKEN(padding_in_statistics) \
