@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: sums in bfloat16
 // Sums are kept in bfloat16: a sum of ones stands still at 256. Seen in pytorch/pytorch#77507.
 #include "kernels/broken/piece.hpp"
 

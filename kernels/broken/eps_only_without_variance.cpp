@@ -1,4 +1,4 @@
-// rejected by: epsilon; looks like: -
+// rejected by: epsilon; looks like: eps ignored
 // eps is there against a division by 0, and is added where the variance is 0 only.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: folded form
 // Wrong behind the last whole vector of 8 only: the scalar tail computes x*a + b where the vectors are centred
 // (pytorch/pytorch#108072 for all of the row).
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // x is multiplied by gamma before its square is averaged: the gain of gamma is normalized away.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: parameters of the group's first channel
 // gamma and beta are read per group, those of its first channel, where they are per channel. Seen in onnx/onnx#5466.
 #include "kernels/broken/piece.hpp"
 

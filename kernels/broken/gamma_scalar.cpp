@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: parameters of the first channel
 // The first gamma serves all columns. Seen in microsoft/CNTK#2376.
 #include "kernels/broken/piece.hpp"
 

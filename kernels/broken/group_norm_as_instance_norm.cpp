@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: statistics over other axes
 // A single group is executed as instance norm: each channel gets a mean of its own. Seen in NVIDIA/TensorRT#4756.
 #include "kernels/broken/piece.hpp"
 

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: statistics over other axes
 // Normalizes over the last axis alone where the group spans two: right as long as the first of them has length 1. Seen
 // in ooples/AiDotNet.Tensors PR#730.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: float32 accumulator, or float32 statistics
 // Claims statistics in double; the mean is summed in double, rounded to float32 and then subtracted, which is a mean in
 // float32 as seen from x.
 #include "kernels/broken/piece.hpp"

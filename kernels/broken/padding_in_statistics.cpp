@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: gain per group
+// rejected by: accuracy; looks like: padding counted in the statistics
 // The lanes that mask the end of a row hold 0 and are centred with the others: each adds the square of the mean to the
 // variance. Seen in tenstorrent/tt-metal#50682.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // Squares are summed around the first element, which is no mean, and the correction for the distance is forgotten.
 #include "kernels/broken/piece.hpp"
 

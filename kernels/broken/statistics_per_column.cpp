@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: statistics over other axes
 // Mean and variance run down the rows, per column: the wrong axis, and right for no shape that a layer norm meets. Seen
 // in Xilinx/mlir-aie PR#3419.
 #include "kernels/broken/piece.hpp"

@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // Wrong where 5 vectors of 16 are left behind a loop of 8 of them (80 to 95 elements modulo 128), and only from 128 on:
 // the last of the five is not in the variance.
 #include "kernels/broken/piece.hpp"

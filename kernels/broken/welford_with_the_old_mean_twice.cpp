@@ -1,4 +1,4 @@
-// rejected by: accuracy; looks like: -
+// rejected by: accuracy; looks like: gain per group
 // Welford's recurrence with the square of the distance from the old mean, where it has the product of the distances
 // from the old and the new one; declared Welford's.
 #include "kernels/broken/piece.hpp"

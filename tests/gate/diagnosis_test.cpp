@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "reference/problem/groups.hpp"
 
@@ -267,6 +269,177 @@ TEST_F(DiagnosisTest, UnwrittenZeroAndLostElements) {
   unwritten.outputs[Role::y].back() = std::nanf("");
   unwritten.findings.push_back({runner::FindingKind::unwritten, Role::y, 0, "y was not written"});
   EXPECT_EQ(diagnosis_of(inputs, unwritten), "unwritten output");
+}
+
+// Wrong sums, as lists of what goes into them: each value as often as it is summed, and the divisor.
+struct Summed {
+  std::vector<float> values;
+  float divisor = 0;
+};
+Mistakes with_sums(const Inputs& inputs, const std::function<Summed(const std::vector<float>& row)>& summed) {
+  Mistakes mistakes;
+  mistakes.statistics = [&inputs, summed](std::vector<float>& mean, std::vector<float>& variance) {
+    const std::size_t n = inputs[Role::x].size() / mean.size();
+    for (std::size_t g = 0; g < mean.size(); ++g) {
+      const auto begin = inputs[Role::x].begin() + static_cast<std::ptrdiff_t>(g * n);
+      const Summed sums = summed(std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(n)));
+      double sum = 0;
+      for (const float value : sums.values) sum += static_cast<double>(value);
+      mean[g] = static_cast<float>(sum / static_cast<double>(sums.divisor));
+      double squares = 0;
+      for (const float value : sums.values) squares += std::pow(static_cast<double>(value - mean[g]), 2.0);
+      variance[g] = static_cast<float>(squares / static_cast<double>(sums.divisor));
+    }
+  };
+  return mistakes;
+}
+
+TEST_F(DiagnosisTest, ElementsCountedTwiceAndPadding) {
+  problem_.kappa = 3;
+  const Inputs inputs = make_inputs(problem_);
+  // The last vector of 16 begins 3 elements before the tail of 13.
+  for (const float counted : {61.0F, 64.0F}) {
+    const Mistakes twice = with_sums(inputs, [counted](std::vector<float> row) {
+      for (std::size_t i = 45; i < 48; ++i) row.push_back(row[i]);
+      return Summed{std::move(row), counted};
+    });
+    EXPECT_EQ(diagnosis_of(inputs, run(problem_, inputs, twice)), "elements counted twice in the statistics")
+        << counted;
+  }
+  const Mistakes zeros = with_sums(inputs, [](std::vector<float> row) {
+    row.resize(64);
+    return Summed{std::move(row), 64};
+  });
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, inputs, zeros)), "padding counted in the statistics");
+}
+
+TEST_F(DiagnosisTest, Divisors) {
+  // 61 and one more are a padded length as well.
+  EXPECT_EQ(diagnosis_of({.divisor_less = -1}), "padding counted in the statistics, or variance over n+1");
+  problem_.shape = {3, 1, 60, 1};
+  EXPECT_EQ(diagnosis_of({.divisor_less = -1}), "variance over n+1");
+  EXPECT_EQ(diagnosis_of({.divisor_less = 59}), "sum of squares not divided");
+  problem_.variant = Variant::rms_norm;
+  EXPECT_EQ(diagnosis_of({.divisor_less = 1}), "mean square over n-1");
+}
+
+TEST_F(DiagnosisTest, SumsInAShortType) {
+  const Inputs inputs = make_inputs(problem_);
+  Mistakes sums;
+  sums.statistics = [&inputs](std::vector<float>& mean, std::vector<float>& variance) {
+    for (std::size_t g = 0; g < mean.size(); ++g) {
+      float sum = 0;
+      float squares = 0;
+      for (std::size_t i = 0; i < 61; ++i) sum = to_bfloat16(sum + inputs[Role::x][61 * g + i]);
+      mean[g] = sum / 61;
+      for (std::size_t i = 0; i < 61; ++i) {
+        const float d = inputs[Role::x][61 * g + i] - mean[g];
+        squares = to_bfloat16(squares + d * d);
+      }
+      variance[g] = squares / 61;
+    }
+  };
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, inputs, sums)), "sums in bfloat16");
+}
+
+TEST_F(DiagnosisTest, EpsMixedUpWithAClamp) {
+  // Above eps nothing is wrong.
+  problem_.eps = 2;
+  const auto clamped = [this](float radicand) {
+    const auto eps = static_cast<float>(problem_.eps);
+    return 1 / std::sqrt(std::max(radicand - eps, eps) + eps);
+  };
+  EXPECT_EQ(diagnosis_of({.root = clamped}), "eps added to a variance of at least eps");
+  problem_.eps = 0.25;
+  EXPECT_EQ(diagnosis_of({.root = clamped}), "");
+  EXPECT_EQ(diagnosis_of({.eps = [](float) { return 1.0F; }}), "eps 1 whatever is given");
+}
+
+// y of groups down the columns.
+TEST_F(DiagnosisTest, StatisticsOverOtherAxes) {
+  problem_.shape = {5, 1, 7, 1};
+  const Inputs inputs = make_inputs(problem_);
+  runner::Outcome outcome;
+  outcome.outputs[Role::y].resize(35);
+  for (std::size_t k = 0; k < 7; ++k) {
+    double sum = 0;
+    double squares = 0;
+    for (std::size_t n = 0; n < 5; ++n) sum += static_cast<double>(inputs[Role::x][7 * n + k]);
+    const double mean = sum / 5;
+    for (std::size_t n = 0; n < 5; ++n) squares += std::pow(static_cast<double>(inputs[Role::x][7 * n + k]) - mean, 2);
+    const double factor = 1 / std::sqrt(squares / 5 + problem_.eps);
+    for (std::size_t n = 0; n < 5; ++n)
+      outcome.outputs[Role::y][7 * n + k] =
+          static_cast<float>((static_cast<double>(inputs[Role::x][7 * n + k]) - mean) * factor *
+                                 static_cast<double>(inputs[Role::gamma][k]) +
+                             static_cast<double>(inputs[Role::beta][k]));
+  }
+  EXPECT_EQ(diagnosis_of(inputs, outcome), "statistics over other axes");
+}
+
+TEST_F(DiagnosisTest, ParametersOfOtherChannels) {
+  const Inputs inputs = make_inputs(problem_);
+  const auto taken_from = [&](const std::function<std::size_t(std::size_t)>& from) {
+    Inputs other = inputs;
+    for (std::size_t c = 0; c < 61; ++c) other[Role::gamma][c] = inputs[Role::gamma][from(c)];
+    return diagnosis_of(inputs, run(problem_, other, {}));
+  };
+  EXPECT_EQ(taken_from([](std::size_t) { return std::size_t{0}; }), "parameters of the first channel");
+  EXPECT_EQ(taken_from([](std::size_t c) { return c - c % 2; }), "parameters of the channel before");
+  EXPECT_EQ(taken_from([](std::size_t c) { return std::min<std::size_t>(c + 1, 60); }),
+            "parameters of the channel behind");
+  // No such order.
+  EXPECT_EQ(taken_from([](std::size_t c) { return c * 17 % 61; }), "");
+  Inputs swapped = inputs;
+  std::swap(swapped[Role::gamma], swapped[Role::beta]);
+  EXPECT_EQ(diagnosis_of(inputs, run(problem_, swapped, {})), "gamma and beta swapped");
+}
+
+TEST_F(DiagnosisTest, SwappedAndClippedElements) {
+  Inputs inputs = make_inputs(problem_);
+  // No pair of which one is right by accident.
+  std::fill(inputs[Role::gamma].begin(), inputs[Role::gamma].end(), 2.0F);
+  runner::Outcome swapped = run(problem_, inputs, {});
+  for (const std::size_t first : {3UL, 40UL, 70UL}) {
+    Inputs other = inputs;
+    std::swap(other[Role::x][first], other[Role::x][first + 1]);
+    const runner::Outcome moved = run(problem_, other, {});
+    for (const std::size_t i : {first, first + 1}) swapped.outputs[Role::y][i] = moved.outputs[Role::y][i];
+  }
+  EXPECT_EQ(diagnosis_of(inputs, swapped), "elements swapped");
+  problem_.profile = Profile::needle;
+  problem_.kappa = 1000;
+  problem_.shape = {5, 1, 61, 1};
+  const Inputs needles = make_inputs(problem_);
+  runner::Outcome clipped = run(problem_, needles, {});
+  const Truth truth = forward_truth(problem_, needles);
+  for (std::size_t i = 0; i < clipped.outputs[Role::y].size(); ++i) {
+    const GroupTruth& group = truth.groups[i / 61];
+    const double xhat = (static_cast<double>(needles[Role::x][i]) - group.mean.hi) * group.rstd.hi;
+    const double held = std::clamp(xhat, -5.0, 5.0);
+    if (held != xhat)
+      clipped.outputs[Role::y][i] = static_cast<float>(held * static_cast<double>(needles[Role::gamma][i % 61]) +
+                                                       static_cast<double>(needles[Role::beta][i % 61]));
+  }
+  EXPECT_EQ(diagnosis_of(needles, clipped), "normalized value clipped");
+}
+
+// A gain of y alone is not the saved statistic's.
+TEST_F(DiagnosisTest, OnePassVarianceIsWrongInWhatIsSavedToo) {
+  problem_.kappa = 3000;
+  problem_.saved = true;
+  const Inputs inputs = make_inputs(problem_);
+  const Truth truth = forward_truth(problem_, inputs);
+  runner::Outcome outcome = run(
+      problem_, inputs, {.gamma = [](float value) { return 1.5F * value; }, .beta = [](float value) { return value; }});
+  for (const GroupTruth& group : truth.groups) {
+    outcome.outputs[Role::mean].push_back(static_cast<float>(group.mean.hi));
+    outcome.outputs[Role::stat].push_back(static_cast<float>(group.rstd.hi));
+  }
+  EXPECT_EQ(diagnosis_of(inputs, outcome, "one-pass variance"), "");
+  std::swap(outcome.outputs[Role::mean], outcome.outputs[Role::stat]);
+  outcome.outputs[Role::y] = run(problem_, inputs, {}).outputs[Role::y];
+  EXPECT_EQ(diagnosis_of(inputs, outcome), "mean and stat swapped");
 }
 
 TEST_F(DiagnosisTest, OneHypothesisCanBeAskedFor) {

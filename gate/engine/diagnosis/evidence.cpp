@@ -311,7 +311,8 @@ void Evidence::lower_precision() {
   if (asked("float32 accumulator") && claim.accumulator == ScalarType::float64) {
     claim.accumulator = ScalarType::float32;
     if (covered_by(claim))
-      return add(4, "float32 accumulator", "errors within the bound of sums in float32; the claim says float64");
+      add(4, "float32 accumulator", "errors within the bound of sums in float32; the claim says float64");
+    claim.accumulator = ScalarType::float64;
   }
   if (asked("float32 statistics") && claim.statistics == ScalarType::float64) {
     claim.statistics = ScalarType::float32;

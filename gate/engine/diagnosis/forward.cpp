@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 namespace normgate::diagnosis {
 
@@ -25,9 +26,13 @@ Diagnosed ForwardDiagnosis::find() {
       short_output();
       folded_form();
       approximate_root();
+      of_other_channels();
+      swapped_elements();
+      clipped();
       one_pass_variance();
       gain_per_group();
       lower_precision();
+      sequential_sums();
     }
   }
   return {!suspects_.empty() || !found_.empty(), found_};
@@ -61,7 +66,11 @@ void ForwardDiagnosis::for_each_prediction(const Visit& visit) const {
   parameters(visit);
   if (truth_.groups.size() != static_cast<std::size_t>(groups_.count())) return;
   other_eps(visit);
-  if (problem_.phase == Phase::forward_training && groups_.size() > 0) other_statistics(visit);
+  if (problem_.phase == Phase::forward_training && groups_.size() > 0) {
+    other_statistics(visit);
+    other_divisors(visit);
+    other_axes(visit);
+  }
 }
 
 void ForwardDiagnosis::parameters(const Visit& visit) const {
@@ -109,7 +118,31 @@ void ForwardDiagnosis::parameters(const Visit& visit) const {
     visit("saved statistic without eps", "the saved reciprocal standard deviation leaves eps out", "",
           whole(truth, bounds_));
   }
+  if (asked("gamma and beta swapped") && !inputs_[Role::gamma].empty() && !inputs_[Role::beta].empty()) {
+    Inputs inputs = inputs_;
+    std::swap(inputs[Role::gamma], inputs[Role::beta]);
+    if (!quick_ || only_suspected({Role::y}))
+      visit("gamma and beta swapped", "the result with gamma and beta in each other's place", "",
+            whole(problem_, inputs));
+  }
+  swapped_outputs(visit);
   samples_counted(visit);
+}
+
+void ForwardDiagnosis::swapped_outputs(const Visit& visit) const {
+  for (const auto& [one, other] :
+       {std::pair{Role::mean, Role::stat}, std::pair{Role::running_mean, Role::running_var}}) {
+    const std::string diagnosis = fmt::format("{} and {} swapped", name_of(one), name_of(other));
+    if (!asked(diagnosis) || !written(one) || !written(other) || truth_.out[one].size() != truth_.out[other].size() ||
+        (quick_ && !any_[one] && !any_[other]))
+      continue;
+    Truth truth = truth_;
+    Bounds bounds = bounds_;
+    std::swap(truth.out[one], truth.out[other]);
+    std::swap(bounds.tolerance[one], bounds.tolerance[other]);
+    visit(diagnosis, fmt::format("{} holds what belongs into {}, and the reverse", name_of(one), name_of(other)), "",
+          whole(truth, bounds));
+  }
 }
 
 bool ForwardDiagnosis::running_suspected() const { return any_[Role::running_mean] || any_[Role::running_var]; }

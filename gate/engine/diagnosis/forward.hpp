@@ -1,7 +1,9 @@
 // Hypotheses about a wrong forward.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +33,9 @@ class ForwardDiagnosis : private Evidence {
   // Whether changed inputs of one role can explain the suspects at all: a truth costs far more than this.
   [[nodiscard]] bool worth_a_truth(Role role, const Inputs& changed) const;
 
+  // Two outputs of one size that have changed places.
+  void swapped_outputs(const Visit& visit) const;
+
   // running_var with N/(N-1) where the batch has N*S values per channel.
   void samples_counted(const Visit& visit) const;
   [[nodiscard]] double weight_of_new() const;
@@ -57,13 +62,37 @@ class ForwardDiagnosis : private Evidence {
   [[nodiscard]] std::vector<double> elements_of(std::int64_t group) const;
 
   void other_statistics(const Visit& visit) const;
+  void other_divisors(const Visit& visit) const;
 
   template <typename With>
   void lost_elements(const With& with) const;
 
+  // Elements at the end of a group that count twice, and lanes behind it that count.
+  template <typename With>
+  void repeated_elements(const With& with) const;
+  template <typename With>
+  void padding(const With& with) const;
+  // Sums that are rounded to a shorter type after each addition.
+  template <typename With>
+  void short_sums(const With& with) const;
+
   // Partial statistics of a group, put together in a wrong way.
   template <typename With>
   void merged_parts(const With& with) const;
+
+  // Elements that do not follow from the statistics of their group: forward_elements.cpp.
+
+  Fit elements(const std::function<Statistics(const Shape&)>& statistics_at) const;
+  void other_axes(const Visit& visit) const;
+
+  // What the kernel may have made of an element, by the true statistics of its group; nullopt: no such thing.
+  using ElementOf = std::function<std::optional<double>(std::int64_t group, std::int64_t i, const Shape& at,
+                                                        const Statistics& truth)>;
+  [[nodiscard]] bool affine_possible() const;
+  void elements_that_take(std::string_view diagnosis, const std::string& sentence, const ElementOf& value);
+  void of_other_channels();
+  void swapped_elements();
+  void clipped();
 
   // Other algorithms: forward_algorithms.cpp.
 
@@ -83,6 +112,9 @@ class ForwardDiagnosis : private Evidence {
 
   // A variance off by roundings of the mean's square, or negative, and nothing else wrong.
   void one_pass_variance();
+
+  // Errors that a claim of sequential sums would cover.
+  void sequential_sums();
 
   // Not why, but what: the factor of each group is wrong, the mean right.
   void gain_per_group();

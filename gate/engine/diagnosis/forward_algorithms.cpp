@@ -72,6 +72,10 @@ bool ForwardDiagnosis::folded(std::int64_t group) const {
            all([&](const Element& e) {
              const float slope = factor * e.gamma;
              return std::fma(e.x, slope, std::fma(-mean, slope, e.beta));
+           }) ||
+           // Folded before gamma is applied.
+           all([&](const Element& e) {
+             return product(product(e.x, factor) - product(mean, factor), e.gamma) + e.beta;
            });
   };
   const auto g = static_cast<std::size_t>(group);
@@ -211,15 +215,16 @@ void ForwardDiagnosis::one_pass_variance() {
     }
     const auto g = static_cast<std::size_t>(group);
     double variance = 0;
-    const std::optional<double> gain =
-        any_[Role::y] && groups_.size() >= matched_at_least ? gain_of(group, 0.5) : std::nullopt;
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    const double gain = any_[Role::y] && groups_.size() >= matched_at_least ? gain_of(group, 0.5).value_or(none) : none;
     const bool y_wrong = any_y_suspected(group);
     if (written(Role::stat)) {
       const double saved = got(Role::stat, g);
       variance = problem_.convention.saved == SavedStatistic::variance ? saved : 1 / (saved * saved) - problem_.eps;
-      if (y_wrong && groups_.size() >= matched_at_least && !gain) return;
-    } else if (gain) {
-      const double factor = truth.factor * (1 + *gain);
+      // What is wrong with y is wrong with what is saved, or something else is wrong with y.
+      if (y_wrong && groups_.size() >= matched_at_least && !saved_with(group, gain)) return;
+    } else if (!std::isnan(gain)) {
+      const double factor = truth.factor * (1 + gain);
       variance = 1 / (factor * factor) - problem_.eps;
     } else if (groups_.size() >= 2 * matched_at_least) {
       return;
@@ -238,6 +243,15 @@ void ForwardDiagnosis::one_pass_variance() {
       negative ? "one-pass variance (mean of squares less square of the mean): negative, its root NaN"
                : "one-pass variance (mean of squares less square of the mean)",
       "declare `.variance = NG_ONE_PASS` in its claim to be held to that", matched);
+}
+
+void ForwardDiagnosis::sequential_sums() {
+  Claim claim = subject_.kernel.claim;
+  if (!asked("sequential sums in groups") || claim.group_sum.order == SumOrder::sequential) return;
+  claim.group_sum = {};
+  if (covered_by(claim))
+    add(4, "sequential sums in groups",
+        "errors within the bound of sums of a group one term after the other, which the claim does not say");
 }
 
 void ForwardDiagnosis::gain_per_group() {

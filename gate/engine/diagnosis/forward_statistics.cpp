@@ -113,8 +113,13 @@ void ForwardDiagnosis::other_eps(const Visit& visit) const {
   with("eps ignored", "the result with eps = 0", 0);
   with("eps 1e-5 whatever is given", fmt::format("the result with eps = 1e-05; given was {}", shortest(eps)),
        Problem{}.eps);
-  for (const auto& [name, least] :
-       {std::pair{"1e-5", 1e-5}, {"1e-6", 1e-6}, {"1e-8", 1e-8}, {"1e-10", 1e-10}, {"1e-12", 1e-12}})
+  with("eps 1 whatever is given", fmt::format("the result with eps = 1; given was {}", shortest(eps)), 1);
+  for (const auto& [name, least] : {std::pair{"1e-5", 1e-5},
+                                    {"1e-6", 1e-6},
+                                    {"2^-23", 0x1p-23},
+                                    {"1e-8", 1e-8},
+                                    {"1e-10", 1e-10},
+                                    {"1e-12", 1e-12}})
     with(fmt::format("eps raised to {}", name),
          fmt::format("the result with an eps of at least {}; given was {}", name, shortest(eps)), std::max(eps, least));
   for (const ShortType& type : short_types)
@@ -144,8 +149,18 @@ void ForwardDiagnosis::other_eps(const Visit& visit) const {
   rooted("root not taken", "division by the variance: its root is not taken",
          [&](double variance) { return 1 / (variance + eps); });
   rooted("reciprocal root of 0", "y is beta: the reciprocal root is 0", [](double) { return 0.0; });
-  rooted("reciprocal root capped at 1e6", "the result with a reciprocal root of at most 1e6",
-         [&](double variance) { return std::min(root(variance), 1e6); });
+  for (const auto& [name, most] : {std::pair{"1e3", 1e3}, {"1e4", 1e4}, {"1e6", 1e6}, {"1e8", 1e8}}) {
+    // Where it changes nothing it explains nothing.
+    const bool any = std::any_of(truth_.groups.begin(), truth_.groups.end(),
+                                 [most = most](const GroupTruth& truth) { return truth.rstd.hi > most; });
+    if (any || !only_.empty())
+      rooted(fmt::format("reciprocal root capped at {}", name),
+             fmt::format("the result with a reciprocal root of at most {}", name),
+             [&, most = most](double variance) { return std::min(root(variance), most); });
+  }
+  if (problem_.convention.eps == EpsPlacement::inside)
+    rooted("eps added to a variance of at least eps", "the variance is raised to eps, and eps is added to that",
+           [&](double variance) { return root(std::max(variance, eps)); });
   if (asked("eps scaled by the largest square"))
     visit("eps scaled by the largest square", "the result with eps times the square of the group's largest element", "",
           groups(
@@ -259,6 +274,18 @@ void ForwardDiagnosis::other_statistics(const Visit& visit) const {
            });
   }
   lost_elements(with);
+  repeated_elements(with);
+  padding(with);
+  short_sums(with);
+  if (centred)
+    with("mean absolute deviation", "the mean of the deviations' moduli in place of the standard deviation", true,
+         [&](std::int64_t group) {
+           const double mean = truth_of(group).mean;
+           double sum = 0;
+           groups_.for_each(group, [&](std::int64_t i, const Shape&) { sum += std::fabs(x(i) - mean); });
+           const double deviation = sum / n;
+           return Statistics{mean, deviation * deviation, root(deviation * deviation)};
+         });
   for (const ShortType& type : short_types) {
     const auto short_of = [&type](double value) { return rounded(value, type.bits, type.smallest); };
     with(fmt::format("statistics in {}", type.name), fmt::format("mean and reciprocal root rounded to {}", type.name),
@@ -290,6 +317,7 @@ void ForwardDiagnosis::lost_elements(const With& with) const {
     if (!by_position && (axis == axis_count || problem_.shape[axis] == groups_.size())) continue;
     const std::int64_t extent = by_position ? groups_.size() : problem_.shape[axis];
     std::vector<std::int64_t> numbers{1};
+    if (extent >= 16) numbers.push_back(extent - extent / 2);
     for (const std::int64_t width : {4, 8, 16, 32, 64}) {
       const std::int64_t lost = extent % width;
       if (lost > 0 && lost < extent && std::find(numbers.begin(), numbers.end(), lost) == numbers.end())
@@ -310,6 +338,133 @@ void ForwardDiagnosis::lost_elements(const With& with) const {
                    losses);
              });
   }
+}
+
+// A last vector that overlaps the one before it: what lies in both is summed again, and counted again or not.
+template <typename With>
+void ForwardDiagnosis::repeated_elements(const With& with) const {
+  const std::int64_t n = groups_.size();
+  std::vector<std::int64_t> numbers;
+  for (const std::int64_t width : {2, 4, 8, 16, 32, 64}) {
+    const std::int64_t again = n > width && n % width != 0 ? width - n % width : 0;
+    if (again > 0 && std::find(numbers.begin(), numbers.end(), again) == numbers.end()) numbers.push_back(again);
+  }
+  for (const std::int64_t again : numbers) {
+    // From where the last vector begins: its elements before the tail.
+    for (const std::int64_t width : {2, 4, 8, 16, 32, 64}) {
+      if (n <= width || n % width == 0 || width - n % width != again) continue;
+      const std::int64_t begin = n - width;
+      const std::int64_t end = n / width * width;
+      for (const bool counted : {false, true})
+        with("elements counted twice in the statistics",
+             fmt::format("elements {} to {} (of {}) are in the statistics twice", begin, end - 1, n), true,
+             [&, begin, end, counted](std::int64_t group) {
+               const std::vector<double> elements = elements_of(group);
+               const double count = static_cast<double>(counted ? n + end - begin : n);
+               const auto sum_of = [&](const auto& term) {
+                 double sum = 0;
+                 for (std::int64_t i = 0; i < n; ++i)
+                   sum += term(elements[static_cast<std::size_t>(i)]) * (i >= begin && i < end ? 2 : 1);
+                 return sum;
+               };
+               const double mean = subject_.row.centred ? sum_of([](double value) { return value; }) / count : 0.0;
+               const double variance =
+                   sum_of([mean](double value) { return (value - mean) * (value - mean); }) / divisor(count);
+               return Statistics{mean, variance, root(variance)};
+             });
+    }
+  }
+}
+
+// Lanes that mask the end of a row hold 0: they may be counted in the divisors, and be squared around the mean.
+template <typename With>
+void ForwardDiagnosis::padding(const With& with) const {
+  const std::int64_t n = groups_.size();
+  std::vector<std::int64_t> lengths;
+  for (const std::int64_t width : {2, 4, 8, 16, 32, 64}) {
+    const std::int64_t padded = (n + width - 1) / width * width;
+    if (padded != n && std::find(lengths.begin(), lengths.end(), padded) == lengths.end()) lengths.push_back(padded);
+  }
+  for (const std::int64_t padded : lengths)
+    for (const bool in_mean : {false, true})
+      for (const bool squared : {false, true})
+        for (const bool in_variance : {false, true}) {
+          if (!in_variance && !(subject_.row.centred && (in_mean || squared))) continue;
+          if (!subject_.row.centred && (in_mean || squared)) continue;
+          with("padding counted in the statistics",
+               fmt::format("statistics of {} elements and {} zeros behind them", n, padded - n), true,
+               [&, padded, in_mean, squared, in_variance](std::int64_t group) {
+                 const double all = static_cast<double>(padded);
+                 const double count = static_cast<double>(n);
+                 const double mean = truth_of(group).mean * (in_mean ? count / all : 1);
+                 double squares = squared ? (all - count) * mean * mean : 0;
+                 groups_.for_each(group,
+                                  [&](std::int64_t i, const Shape&) { squares += (x(i) - mean) * (x(i) - mean); });
+                 const double variance = squares / divisor(in_variance ? all : count);
+                 return Statistics{mean, variance, root(variance)};
+               });
+        }
+}
+
+template <typename With>
+void ForwardDiagnosis::short_sums(const With& with) const {
+  for (const ShortType& type : short_types)
+    with(fmt::format("sums in {}", type.name), fmt::format("sums rounded to {} after each addition", type.name), true,
+         [&](std::int64_t group) {
+           const auto sum_of = [&](const auto& term) {
+             double sum = 0;
+             groups_.for_each(group, [&](std::int64_t i, const Shape&) {
+               const float next = static_cast<float>(sum) + term(static_cast<float>(x(i)));
+               sum = rounded(static_cast<double>(next), type.bits, type.smallest);
+             });
+             return sum;
+           };
+           const auto n = static_cast<double>(groups_.size());
+           const double mean = subject_.row.centred ? sum_of([](float value) { return value; }) / n : 0.0;
+           const auto shift = static_cast<float>(mean);
+           const double variance =
+               sum_of([shift](float value) { return (value - shift) * (value - shift); }) / divisor(n);
+           return Statistics{mean, variance, root(variance)};
+         });
+}
+
+// The right sums over a wrong number of elements. Not only in groups that tell statistics apart: on exact-sum data a
+// divisor shows that no other data show.
+void ForwardDiagnosis::other_divisors(const Visit& visit) const {
+  if (!any_[Role::y] && !any_[Role::stat] && only_.empty()) return;
+  const bool known = std::all_of(truth_.groups.begin(), truth_.groups.end(), [](const GroupTruth& truth) {
+    return truth.variance.finite() && truth.mean.finite();
+  });
+  const double n = static_cast<double>(groups_.size());
+  if (!known || n < 3) return;
+  const double declared = divisor(n);
+  const auto with = [&](const std::string& diagnosis, const std::string& sentence, double other) {
+    if (!asked(diagnosis) || !(other > 0) || other == declared) return;
+    visit(diagnosis, sentence, "",
+          groups(
+              [&, other](std::int64_t group) {
+                Statistics statistics = truth_of(group);
+                statistics.variance *= declared / other;
+                statistics.factor = root(statistics.variance);
+                return statistics;
+              },
+              true, false));
+  };
+  const std::string_view what = subject_.row.centred ? "variance" : "mean square";
+  with(fmt::format("{} over n+1", what), fmt::format("the sum of squares is divided by n+1 = {}", n + 1), n + 1);
+  if (!subject_.row.centred)
+    with("mean square over n-1", fmt::format("the sum of squares is divided by n-1 = {}", n - 1), n - 1);
+  with("sum of squares not divided", "the sum of squares is taken for its mean", 1);
+  constexpr std::array<std::string_view, axis_count> names{"N", "G", "K", "S"};
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (subject_.row.reduced.has(a) && problem_.shape[a] > 1)
+      with(fmt::format("sum of squares divided by {}", names[a]),
+           fmt::format("the sum of squares of {} elements is divided by {} = {}", n, names[a], problem_.shape[a]),
+           static_cast<double>(problem_.shape[a]));
+  for (const ShortType& type : short_types)
+    with(fmt::format("n rounded to {}", type.name),
+         fmt::format("the sum of squares is divided by {}: n rounded to {}", rounded(n, type.bits), type.name),
+         rounded(n, type.bits));
 }
 
 template <typename With>
@@ -333,7 +488,17 @@ void ForwardDiagnosis::merged_parts(const With& with) const {
     }
     return parts;
   };
-  for (std::int64_t size = 2; size < n; size *= 2) {
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = 2; size < n; size *= 2) sizes.push_back(size);
+  // What one index of the outer axis has, as the samples of a batch.
+  for (std::size_t a = 0; a < axis_count; ++a)
+    if (subject_.row.reduced.has(a) && problem_.shape[a] > 1) {
+      const std::int64_t inner = n / problem_.shape[a];
+      if (inner > (only_.empty() ? 1 : 0) && std::find(sizes.begin(), sizes.end(), inner) == sizes.end())
+        sizes.push_back(inner);
+      break;
+    }
+  for (const std::int64_t size : sizes) {
     with("parts merged without the difference of their means",
          fmt::format("the variance within parts of {} elements only: their means differ, and that is left out", size),
          true, [&, size](std::int64_t group) {
