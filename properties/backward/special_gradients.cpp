@@ -49,6 +49,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.step = 2;
       planner.add(recipe);
     }
+  planner.cover([](Profile profile) { return profile == Profile::special; });
   return planner.take();
 }
 

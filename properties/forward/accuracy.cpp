@@ -66,6 +66,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       planner.add(recipe);
     }
   add_corpus(planner, subject);
+  // Special values have a property of their own.
+  planner.cover([](Profile profile) { return profile != Profile::special; });
   return planner.take();
 }
 

@@ -34,6 +34,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.step = 2 + length % 3;
       planner.add(recipe);
     }
+  planner.cover([](Profile profile) { return profile == Profile::special; });
   return planner.take();
 }
 

@@ -364,6 +364,8 @@ class Covered {
     for (const Problem& problem : problems) add(problem);
   }
   void add(const Problem& problem) {
+    // Of lengths and layouts an empty one says nothing.
+    if (element_count(problem.shape) == 0) return;
     for (std::size_t d = 0; d < marks_.size(); ++d)
       dimensions()[d].cells(problem, row_, [&](int cell) { marks_[d][static_cast<std::size_t>(cell)] = true; });
   }
