@@ -168,6 +168,11 @@ TEST_F(Trial, ACallWithoutOutputsEndsTheCase) {
   EXPECT_EQ(try_with({bad(Status::unsupported, "odd")}).end, CaseEnd::refused);
   EXPECT_EQ(try_with({bad(Status::unsupported, "odd")}).reason, "odd");
   EXPECT_EQ(try_with({bad(Status::refused, "late")}).end, CaseEnd::violated);
+  // A refusal must leave everything as it was.
+  runner::Outcome touching = bad(Status::unsupported, "odd");
+  touching.findings.push_back({runner::FindingKind::environment, Role::x, 0, "changed the rounding mode"});
+  EXPECT_EQ(try_with({touching}).end, CaseEnd::violated);
+  EXPECT_EQ(try_with({touching}).violation.diagnosis, "environment not restored");
   EXPECT_EQ(try_with({bad(Status::invalid_status, "")}).end, CaseEnd::violated);
   EXPECT_EQ(try_with({bad(Status::no_memory, "")}).end, CaseEnd::skipped);
   // … also if it is one that the property made on the bench.

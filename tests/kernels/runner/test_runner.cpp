@@ -554,6 +554,21 @@ TEST(Runner, FloatingPointStateIsCheckedAndRestored) {
   EXPECT_EQ(outcomes[1].outputs[Role::y], std::vector<float>(16, 1.0F));
   EXPECT_TRUE(outcomes[1].findings.empty());
 }
+
+TEST(Runner, ACallerMayHaveSetFlushToZeroAndFindsItSet) {
+  Worker worker = make_worker();
+  std::vector<Call> calls(3, call_of("tells_subnormals", small_problem()));
+  calls[1].flushing_caller = true;
+  const auto outcomes = worker.run(calls);
+  EXPECT_EQ(outcomes[0].outputs[Role::y], std::vector<float>(16, 1.0F));
+  EXPECT_EQ(outcomes[1].outputs[Role::y], std::vector<float>(16, 0.0F));
+  EXPECT_EQ(outcomes[2].outputs[Role::y], std::vector<float>(16, 1.0F));
+  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome.findings.empty()) << sentences(outcome);
+  // What is set already is no change.
+  Call flushes = call_of("flushes_to_zero", small_problem());
+  flushes.flushing_caller = true;
+  EXPECT_TRUE(run_one(worker, flushes).findings.empty());
+}
 #endif
 
 TEST(Runner, StatusesAndTexts) {
