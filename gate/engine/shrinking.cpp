@@ -26,6 +26,8 @@ constexpr std::size_t neighbours = 6;
 constexpr std::size_t spread = 24;
 constexpr std::int64_t elements_of_one = std::int64_t{1} << 14;
 constexpr std::int64_t elements_of_all = std::int64_t{1} << 16;
+constexpr std::string_view nothing_known =
+    "nothing that is known here: no other convention or algorithm and no known mistake gives this result";
 constexpr std::string_view in_some_cases = ", in some layouts or sizes only: other cases follow what is declared";
 
 // Rounded to significant digits, at most three; 0 digits: to an integer.
@@ -94,9 +96,11 @@ class Explainer {
     }
     diagnosis_ = tried.result.violation.diagnosis;
     std::optional<Explanation> explanation;
+    bool nothing_fits = false;
     if (diagnosis_.empty() && !grave) {
       explanation = explanation_of_unit(tried, *parsed.problem);
       if (explanation) diagnosis_ = asked_for_;
+      nothing_fits = wrong_ && !explanation;
     }
 
     Problem problem = *parsed.problem;
@@ -132,6 +136,7 @@ class Explainer {
     }
     FindingRows rows = plain_finding(failed_.property, failed_.unit, shown, options_);
     if (rows.looks_like.empty() && explanation) rows.looks_like = sentence(*explanation);
+    if (rows.looks_like.empty() && nothing_fits) rows.looks_like = nothing_known;
     if (explanation)
       rows.diagnosis = explanation->diagnosis;
     else if (!diagnosis_.empty())
@@ -217,7 +222,8 @@ class Explainer {
   // the failing ones stands, and is the convention or algorithm of the kernel only if those that hold agree with it.
   std::optional<Explanation> explanation_of_unit(const TriedCase& tried, const Problem& problem) {
     const Diagnosed original = explanations_of(tried, {});
-    if (!original.wrong) return std::nullopt;
+    wrong_ = original.wrong;
+    if (!wrong_) return std::nullopt;
     Seen seen;
     seen.failing.push_back({problem, tried, original});
     // A replay shows what its line shows.
@@ -400,7 +406,8 @@ class Explainer {
   std::string diagnosis_;  // what a smaller problem must show
   std::string asked_for_;  // the same, of an explanation
   bool in_some_cases_ = false;
-  Problem base_;  // the first that the explanation explains
+  bool wrong_ = false;  // there was something to explain
+  Problem base_;        // the first that the explanation explains
 };
 
 }  // namespace

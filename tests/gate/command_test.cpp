@@ -338,6 +338,12 @@ TEST_F(Command, TheCatalogueNamesThePiecesOfEachProperty) {
   EXPECT_EQ(alone.text, catalogue);
 }
 
+TEST_F(Command, WhatNothingExplainsIsSaid) {
+  const Ran ran = normgate("check" + broken + "--kernel broken/last_lane_not_reduced --property accuracy");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_EQ(row(ran.text, "looks like ").find("nothing that is known here: "), 0U) << ran.text;
+}
+
 TEST_F(Command, TheCoverageOfThePlanIsPrintedAndWhole) {
   const Ran ran = normgate("check --dry-run --coverage --kernel simd/layer_norm --kernel plain/batch_norm");
   EXPECT_EQ(ran.exit_code, 0) << ran.text;
@@ -408,12 +414,11 @@ TEST_F(Command, WhatABackwardDoesNotClaimIsToldInItsOwnWords) {
   const Ran sound = normgate("check" + gradient + "--kernel gradient/sound --property determinism");
   EXPECT_EQ(sound.exit_code, 0) << sound.text;
   const std::string all = row(sound.text, "not claimed, not tested: ");
-  EXPECT_EQ(
-      all,
-      "forward_training, forward_inference, backward_inference, statistics, merge_statistics, the use of saved "
-      "statistics, dx over dy, channels "
-      "last, padding, strides, mixed layouts, expanded dy, threads, row independence, batch invariance, scale "
-      "covariance, infinities, layout invariance (gradient/sound)");
+  EXPECT_EQ(all,
+            "forward_training, forward_inference, backward_inference, statistics, merge_statistics, the use of saved "
+            "statistics, dx over dy, channels "
+            "last, padding, strides, mixed layouts, expanded dy, threads, row independence, batch invariance, scale "
+            "covariance, infinities, layout invariance (gradient/sound)");
   const Ran in_place = normgate("check" + gradient + "--kernel gradient/in_place --property determinism");
   const std::string other = row(in_place.text, "not claimed, not tested: ");
   EXPECT_EQ(other.find("dx over dy"), std::string::npos) << other;
