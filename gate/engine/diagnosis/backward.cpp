@@ -444,9 +444,7 @@ void BackwardDiagnosis::lost_where_nothing_varies() {
         return inputs_[Role::gamma][place.index] == 0 && got_at(place) == old_value(Role::dgamma, place.index);
       }))
     return add(2, "dgamma 0 where gamma is 0", "dgamma lacks the channels whose gamma is 0", "", count);
-  if (problem_.phase != Phase::backward_training || !from_x() || groups_.size() < (subject_.row.centred ? 2 : 1) ||
-      !only_suspected({Role::dx}))
-    return;
+  if (problem_.phase != Phase::backward_training || !from_x() || !only_suspected({Role::dx})) return;
   const auto n = static_cast<std::size_t>(groups_.size());
   std::vector<bool> constant(order_.size());
   for (std::int64_t group = 0; group < groups_.count(); ++group) {
