@@ -3,6 +3,7 @@
 // truth, so what is examined is the properties' own arithmetic.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -82,6 +83,8 @@ class MadeBench final : public Bench {
 std::vector<const Property*> backward_properties() {
   return {&gradients,
           &finite_differences_of_the_forward,
+          &dot_product,
+          &jacobian,
           &gradient_identities,
           &cotangent_linearity,
           &training_and_inference,
@@ -89,6 +92,12 @@ std::vector<const Property*> backward_properties() {
           &exact_gradients,
           &single_value,
           &special_gradients};
+}
+
+// A Jacobian is as many calls as there are elements, differences cost their square.
+std::int64_t most_of(const Property& property) {
+  if (&property == &jacobian) return 24;
+  return &property == &finite_differences_of_the_forward ? 40 : most_elements;
 }
 
 struct Tried {
@@ -122,6 +131,69 @@ Tried try_property(const Property& property, const Subject& subject, const Mista
   return result;
 }
 
+// What the forward does along a direction, against the closed form of the gradients with the same dy: two texts that
+// share no derivative, to 30 digits.
+TEST(Tangent, IsWhatTheClosedFormSays) {
+  const auto apart = [](const Exact& a, const Exact& b) { return std::fabs((a.hi - b.hi) + (a.lo - b.lo)); };
+  for (const VariantRow& row : variant_table())
+    for (const Phase phase : {Phase::backward_training, Phase::backward_inference})
+      for (const EpsPlacement eps : {EpsPlacement::inside, EpsPlacement::outside, EpsPlacement::floor}) {
+        Problem problem;
+        problem.variant = row.variant;
+        problem.phase = phase;
+        problem.shape = {2, 2, 3, 4};
+        problem.given = is_training(phase) ? Given::none : Given::saved;
+        problem.convention.eps = eps;
+        problem.convention.saved = SavedStatistic::variance;
+        problem.kappa = 20;
+        problem.eps = 0.0625;
+        problem.key = 77;
+        ASSERT_EQ(check(problem), "");
+        Inputs inputs = make_inputs(problem);
+        for (const auto& [input, gradient, moved] :
+             {std::tuple{Role::x, Role::dx, std::size_t{17}}, std::tuple{Role::gamma, Role::dgamma, std::size_t{4}},
+              std::tuple{Role::beta, Role::dbeta, std::size_t{1}}}) {
+          Direction direction;
+          direction[input].assign(input == Role::x ? inputs[input].size() : 6, 0.0);  // 2 x 3 channels
+          direction[input][moved] = 1;
+          const Tangent along = tangent(problem, inputs, direction);
+          ASSERT_EQ(along.y.size(), inputs[Role::dy].size());
+          for (std::size_t i = 0; i < along.y.size(); ++i) {
+            std::fill(inputs[Role::dy].begin(), inputs[Role::dy].end(), 0.0F);
+            inputs[Role::dy][i] = 1;
+            const Truth truth = definition_backward(problem, inputs, SavedUse::recomputes);
+            const Exact& closed = truth.out[gradient][moved];
+            EXPECT_LE(apart(along.y[i], closed), along.y[i].bound + closed.bound + 1e-31 * std::fabs(closed.hi))
+                << print(problem) << " " << name_of(input) << " " << i << " " << along.y[i].hi << " " << closed.hi;
+            EXPECT_LE(along.y[i].bound, 1e-29 * (1 + std::fabs(closed.hi)));
+          }
+        }
+      }
+}
+
+// Equal elements with eps outside the root, and a variance on the floor, have no derivative; a single value has.
+TEST(Tangent, KnowsItsKinks) {
+  Problem problem;
+  problem.phase = Phase::backward_training;
+  problem.shape = {2, 1, 4, 1};
+  problem.gamma = problem.beta = false;
+  problem.convention.eps = EpsPlacement::outside;
+  problem.eps = 0.25;
+  problem.values[Role::x] = {3, 3, 3, 3, 1, 2, 3, 4};
+  problem.values[Role::dy] = {1, 2, 3, 4, 5, 6, 7, 8};
+  Direction direction;
+  direction[Role::x] = {1, 0, 0, 0, 1, 0, 0, 0};
+  EXPECT_EQ(tangent(problem, make_inputs(problem), direction).kink, (std::vector<bool>{true, false}));
+  problem.convention.eps = EpsPlacement::floor;
+  problem.eps = 1.25;  // the variance of 1 2 3 4
+  EXPECT_EQ(tangent(problem, make_inputs(problem), direction).kink, (std::vector<bool>{false, true}));
+  problem.convention.eps = EpsPlacement::inside;
+  EXPECT_EQ(tangent(problem, make_inputs(problem), direction).kink, (std::vector<bool>{false, false}));
+  problem.convention.eps = EpsPlacement::outside;
+  problem.shape = {8, 1, 1, 1};
+  EXPECT_EQ(tangent(problem, make_inputs(problem), direction).kink, std::vector<bool>(8, false));
+}
+
 class PerfectKernels : public testing::TestWithParam<std::tuple<Variant, SavedUse>> {};
 
 TEST_P(PerfectKernels, AreJudgedAsRight) {
@@ -133,7 +205,7 @@ TEST_P(PerfectKernels, AreJudgedAsRight) {
       const Subject subject{row_of(*kernel.variant), phase, kernel, convention};
       for (const Property* property : backward_properties()) {
         if (!property->applies(subject)) continue;
-        const std::int64_t at_most = property == &finite_differences_of_the_forward ? 40 : most_elements;
+        const std::int64_t at_most = most_of(*property);
         const Tried tried = try_property(*property, subject, {}, at_most);
         EXPECT_FALSE(tried.violation.has_value())
             << property->name << " " << tried.problem << "\n at " << tried.violation->at << " got "
@@ -206,6 +278,30 @@ std::vector<WrongKernel> wrong_kernels() {
     const auto& dy = call.inputs[Role::dy];
     for (std::size_t i = 0; i + 1 < dy.size(); ++i) outputs[Role::dx][i] += 1e-3F * dy[i + 1];
   };
+  // dx of gamma times the upstream gradient without gamma: the product with the transposed Jacobian.
+  const auto transposed = [](const runner::Call& call, Inputs& outputs) {
+    if (!call.problem.gamma) return;
+    Problem problem = call.problem;
+    problem.gamma = problem.beta = false;
+    Inputs inputs = call.inputs;
+    inputs[Role::gamma].clear();
+    inputs[Role::dgamma].clear();
+    inputs[Role::dbeta].clear();
+    const Truth truth = backward_truth(problem, inputs, SavedUse::short_form);
+    for (std::size_t i = 0; i < outputs[Role::dx].size(); ++i) {
+      const std::size_t channel = i / static_cast<std::size_t>(call.problem.shape[3]) % call.inputs[Role::gamma].size();
+      outputs[Role::dx][i] = static_cast<float>(truth.out[Role::dx][i].hi) * call.inputs[Role::gamma][channel];
+    }
+  };
+  // Right for every dy but one that is 0 everywhere except in the last element.
+  const auto blind_to_the_last = [](const runner::Call& call, Inputs& outputs) {
+    const auto& dy = call.inputs[Role::dy];
+    if (dy.size() < 2 || std::count(dy.begin(), dy.end(), 0.0F) + 1 != static_cast<std::ptrdiff_t>(dy.size())) return;
+    if (dy.back() != 0) std::fill(outputs[Role::dx].begin(), outputs[Role::dx].end(), 0.0F);
+  };
+  const auto adds_to_dgamma = [](const runner::Call&, Inputs& outputs) {
+    for (float& value : outputs[Role::dgamma]) value += 1e-3F;
+  };
   const auto one_for_zero = [](const runner::Call&, Inputs& outputs) {
     for (float& value : outputs[Role::dx])
       if (value == 0) value = 1e-9F;
@@ -214,6 +310,13 @@ std::vector<WrongKernel> wrong_kernels() {
   return {{"a thousandth too large", &gradients, training, scale_dx(1.001F)},
           {"two ulps too large", &exact_gradients, training, scale_dx(1 + 0x1p-22F)},
           {"a thousandth too large", &finite_differences_of_the_forward, training, scale_dx(1.001F)},
+          {"a thousandth too large", &dot_product, training, scale_dx(1.001F)},
+          {"the formula of inference", &dot_product, training, inference_formula},
+          {"an offset in dgamma", &dot_product, training, adds_to_dgamma},
+          {"the formula of inference", &jacobian, training, inference_formula},
+          {"a Jacobian transposed", &jacobian, training, transposed},
+          {"nothing of the last element alone", &jacobian, training, blind_to_the_last},
+          {"an offset in dgamma", &jacobian, Phase::backward_inference, adds_to_dgamma},
           {"the formula of inference", &gradient_identities, training, inference_formula},
           {"the formula of inference", &training_and_inference, training, inference_formula},
           {"half of dgamma lost where samples are odd", &split_rows, training, rows_dropped},
@@ -231,7 +334,7 @@ TEST(WrongKernels, AreRejectedByTheProperty) {
     for (const Convention& convention : kernel.conventions) {
       const Subject subject{row_of(Variant::layer_norm), wrong.phase, kernel, convention};
       if (!wrong.property->applies(subject)) continue;
-      const std::int64_t at_most = wrong.property == &finite_differences_of_the_forward ? 40 : most_elements;
+      const std::int64_t at_most = most_of(*wrong.property);
       rejected = rejected || try_property(*wrong.property, subject, wrong.mistake, at_most).violation.has_value();
     }
     EXPECT_TRUE(rejected) << wrong.name << " by " << wrong.property->name;
