@@ -1,5 +1,5 @@
 // rejected by: sign_symmetry; looks like: -
-// Outputs are stored through a table of exponents that has no sign below 2^-64.
+// Outputs are stored through a table of exponents that has no sign below 2^-50.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -17,7 +17,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     for (std::int64_t i = 0; i < group.n; ++i) {
       const At at = group.at(i);
       const float y = t.x[at] * rstd * t.gamma.value(at, 1) + t.beta.value(at, 0);
-      t.y[at] = std::fabs(y) < 0x1p-64F ? std::fabs(y) : y;
+      t.y[at] = std::fabs(y) < 0x1p-50F ? std::fabs(y) : y;
     }
     t.stat.put(group.first, rstd);
   }

@@ -19,13 +19,17 @@
 namespace normgate {
 namespace {
 
+// Explicit data are printed in the line.
+constexpr std::int64_t most_explicit = 70;
+constexpr std::uint64_t stream_of_keys = 0x5A46;
+
 bool applies(const Subject& subject) { return is_forward(subject.phase); }
 
 std::int32_t log2_above(std::int64_t n) {
   return static_cast<std::int32_t>(std::bit_width(static_cast<std::uint64_t>(n - 1)));
 }
 
-// Deviations, means and outputs near the largest numbers that the claim covers.
+// Deviations and means near the largest numbers that the claim covers.
 void add_large(Planner& planner, std::int64_t length, std::size_t i) {
   constexpr std::array deviating{Profile::conditioned, Profile::drift, Profile::conditioned};
   constexpr std::array eps_values{1e-5F, 0x1p126F, 1.0F, 0x1p100F};
@@ -39,42 +43,53 @@ void add_large(Planner& planner, std::int64_t length, std::size_t i) {
   recipe.scale = (117 - log2_n) / 2;
   planner.add(recipe);
   // A mean whose square is beyond float32, and no deviation but what the mean's rounding makes: n δ² <= 2^127 with
-  // δ about n 2^-24 |mean|.
+  // δ about n 2^-24 |mean|. (Constants are 2^10 times what kappa says.)
   recipe.profile = i % 2 == 0 ? Profile::constant : Profile::near_constant;
-  recipe.kappa = 1;
-  recipe.scale = (i % 2 == 0 ? 70 : 80) - 3 * log2_n / 2;
-  recipe.eps = 1e-3F;
+  recipe.scale = 40;
+  recipe.kappa = std::ldexp(1.0, (i % 2 == 0 ? 30 : 40) - 3 * log2_n / 2);
+  recipe.eps = static_cast<double>(1e-3F);
   planner.add(recipe);
+}
+
+// Data farther out than a problem's scale goes, as explicit values: those of scale 0, times 2^exponent.
+void add_scaled(Planner& planner, const Subject& subject, std::int64_t length, std::int32_t exponent, float eps,
+                std::uint64_t key) {
+  Problem problem;
+  problem.variant = subject.row.variant;
+  problem.shape = shape_with(subject.row, length, 1 + static_cast<std::int64_t>(key % 3), key >> 3U);
+  problem.kappa = key % 2 == 0 ? 0 : 1;
+  problem.key = key;
+  problem.values[Role::x] = make_inputs(problem)[Role::x];
+  for (float& x : problem.values[Role::x]) x = std::ldexp(x, exponent);
+  problem.eps = static_cast<double>(eps);
+  problem.gamma = key % 5 != 0;
+  problem.beta = exponent > 0;  // would hide a small y
+  problem.saved = problem.running = true;
+  planner.add(problem);
 }
 
 // Variances of eps' size and below where eps is the smallest there is; inputs and outputs that are subnormal.
-void add_small(Planner& planner, std::int64_t length, std::size_t i) {
+void add_small(Planner& planner, const Subject& subject, std::int64_t length, std::size_t i, std::uint64_t key) {
   struct Small {
     std::int32_t scale;
     float eps;
-    int beta;
   };
-  constexpr Small small[] = {{-63, 0x1p-126F, 1},  {-130, 1.0F, 0},    {-140, 0x1p-126F, 0}, {-126, 1e-3F, 0},
-                             {-100, 0x1p-126F, 0}, {-80, 0x1p100F, 0}, {-149, 0x1p-120F, 0}, {-70, 0x1p-126F, 0},
-                             {-127, 0.25F, 0},     {-147, 1.0F, 0},    {-126, 0x1p-126F, 0}};
+  constexpr Small small[] = {{-63, 0x1p-126F},  {-130, 1.0F},    {-140, 0x1p-126F}, {-126, 1e-3F},
+                             {-100, 0x1p-126F}, {-80, 0x1p100F}, {-145, 0x1p-120F}, {-70, 0x1p-126F},
+                             {-127, 0.25F},     {-147, 1.0F},    {-126, 0x1p-126F}};
   const Small& chosen = small[i % std::size(small)];
+  if (subject.phase == Phase::forward_training && length <= most_explicit) {
+    add_scaled(planner, subject, length, chosen.scale, chosen.eps, key);
+    return;
+  }
   Recipe recipe;
   recipe.length = length;
-  recipe.scale = chosen.scale;
-  recipe.eps = static_cast<double>(chosen.eps);
-  recipe.beta = chosen.beta;
+  recipe.scale = std::max(chosen.scale, -60);
+  recipe.eps = static_cast<double>(i % 2 == 0 ? 0x1p-126F : 0x1p126F);
+  recipe.beta = 0;
   recipe.kappa = i % 4 == 3 ? 8 : i % 2 == 0 ? 1 : 0;
   recipe.profile = i % 5 == 4 ? Profile::needle : Profile::conditioned;
   recipe.layouts = i % 4 == 2;
-  planner.add(recipe);
-}
-
-void add_outside(Planner& planner, std::int64_t length, std::size_t i) {
-  constexpr std::array scales{70, 121, 95, 110};
-  Recipe recipe;
-  recipe.length = length;
-  recipe.scale = scales[i % scales.size()];
-  recipe.kappa = i % 2 == 0 ? 0 : 1;
   planner.add(recipe);
 }
 
@@ -121,9 +136,13 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round)
     for (const std::int64_t length : planner.lengths(2100, 6)) {
-      add_small(planner, length, i);
+      // Keys of explicit data, which the plan does not draw.
+      const std::uint64_t key = (static_cast<std::uint64_t>(random_words(seed, stream_of_keys, i).w[0]) << 4U) + i % 16;
+      add_small(planner, subject, length, i, key);
       if (i % 2 == 0) add_large(planner, length, i / 2);
-      if (i % 3 == 0) add_outside(planner, length, i / 3);
+      constexpr std::array outside{70, 121, 95, 110};
+      if (i % 3 == 0 && subject.phase == Phase::forward_training && length <= most_explicit)
+        add_scaled(planner, subject, length, outside[i / 3 % outside.size()], 1e-3F, key + 16);
       ++i;
     }
   add_parameters(planner, subject.row);

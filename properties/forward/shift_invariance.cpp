@@ -36,7 +36,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   // Without a centre the data have bits to spare; integers have most.
   constexpr std::array profiles{Profile::conditioned, Profile::exact_sum, Profile::exact, Profile::conditioned,
                                 Profile::exact_sum};
-  constexpr std::array scales{0, -30, 12, 3, -70, 40};
+  constexpr std::array scales{0, -30, 12, 3, -60, 40};
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round)
     for (const std::int64_t length : planner.lengths(4200, 4)) {

@@ -30,7 +30,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   constexpr std::array profiles{Profile::conditioned, Profile::needle,   Profile::conditioned,  Profile::drift,
                                 Profile::exact_sum,   Profile::constant, Profile::near_constant};
   constexpr std::array kappas{1.0, 0.0, 1000.0, 8.0, 40.0};
-  constexpr std::array scales{0, -40, 5, -90, 30, -8};
+  constexpr std::array scales{0, -40, 5, -60, 30, -8};
   std::size_t i = 0;
   for (std::int64_t round = 0; round < planner.by_effort(1, 4, 10); ++round)
     for (const std::int64_t length : planner.lengths(2100, 4)) {
