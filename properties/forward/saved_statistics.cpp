@@ -1,6 +1,8 @@
 // The saved mean and statistic lie within their bounds, as the declared convention defines them: the reciprocal
 // standard deviation 1/D (with its eps), or the normalizing variance (without). Those of phase `statistics`, which are
-// to be merged, are the mean and the variance over n. Precondition: the kernel can save them.
+// to be merged, are the mean and the variance over n. An inference that is handed saved statistics takes them for what
+// the convention says that they are: y lies within its bound. Precondition: the kernel can save them, or is handed
+// them.
 #include "properties/corpus/corpus.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
@@ -11,8 +13,12 @@ namespace {
 
 bool applies(const Subject& subject) {
   if (subject.phase == Phase::statistics) return is_primary(subject);
-  return subject.phase == Phase::forward_training && supports(subject, Role::stat) &&
-         (!subject.row.centred || supports(subject, Role::mean));
+  if (!is_forward(subject.phase)) return false;
+  // An inference that insists on running statistics is never handed others.
+  const auto& roles = subject.kernel.roles[static_cast<std::size_t>(subject.phase)];
+  const bool insists = ((roles.required >> index_of(Role::running_var)) & 1U) != 0;
+  return supports(subject, Role::stat) && (!subject.row.centred || supports(subject, Role::mean)) &&
+         (is_training(subject.phase) || !insists);
 }
 
 std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t seed) {
@@ -31,6 +37,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.kappa = kappas[(i + i / profiles.size()) % kappas.size()];
       recipe.scale = scales[i % scales.size()];
       recipe.saved = 1;
+      recipe.given = Given::saved;
       recipe.layouts = i % 4 == 3;
       planner.add(recipe);
       ++i;
@@ -52,6 +59,18 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
+  if (subject.phase == Phase::forward_inference) {
+    if (c.problem().given != Given::saved) {
+      judgement.discarded = true;
+      return judgement;
+    }
+    // y is no statistic, which is all that the case itself computes.
+    const Case& whole = c.derived(0, [&c] { return Case(c.problem()); });
+    constexpr Role normalized[] = {Role::y};
+    judge_within_bounds(whole, subject.kernel.claim, demand_of(whole, subject), outcomes[0].outputs, normalized,
+                        judgement);
+    return judgement;
+  }
   constexpr Role roles[] = {Role::mean, Role::stat};
   judge_within_bounds(c, subject.kernel.claim, demand_of(c, subject), outcomes[0].outputs, written(c.problem(), roles),
                       judgement);
@@ -62,7 +81,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
 
 const Property saved_statistics{
     "saved_statistics",
-    "The saved mean and statistic are what the declared convention says, within their bounds.",
+    "The saved mean and statistic are what the declared convention says, and are taken for that where they are given.",
     applies,
     plan,
     one_call,
