@@ -92,6 +92,19 @@ std::vector<Case> cases() {
        0x3p-25,
        0x1p-23},
       // y = 4/3 gamma + beta.
+      // A variance that is above its floor by its low part alone, 1/4 + 2^-58: y is just below the tie that the floor
+      // would make.
+      {layer + "k=8 eps=0.25 convention=keras,eps:floor",
+       {{Role::x, {1, -1, 0x1p-28F, -0x1p-28F, -0x1p-57F, 0, 0, 0}},
+        {Role::gamma, {1, 1, 1, 1, 1, 1, 1, 1}},
+        {Role::beta, {0x1p-23F, 0, 0, 0, 0, 0, 0, 0}}},
+       Role::y,
+       0,
+       f32,
+       2 + 0x1p-23,
+       2,
+       SavedUse::undeclared,
+       -1},
       {layer + "k=4 eps=1",
        {{Role::x, {4, -4, 0, 0}}, {Role::gamma, {3, 3, 3, 3}}, {Role::beta, {0x1p-22F, 0, 0, 0}}},
        Role::y,

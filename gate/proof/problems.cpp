@@ -1,7 +1,11 @@
 #include "gate/proof/problems.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+
+#include "reference/truth/tiers/group_view.hpp"
+#include "reference/truth/tiers/statistics.hpp"
 
 namespace normgate::proof {
 
@@ -88,6 +92,9 @@ SavedUse draw_use(Draw& draw, const Problem& problem) {
 
 namespace {
 
+// A line of thousands of values is of no use to anybody.
+constexpr std::size_t longest_line = 256;
+
 // NaN, infinities and zeros in places where no profile has them.
 void sprinkle(Draw& draw, Inputs& inputs) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -98,6 +105,31 @@ void sprinkle(Draw& draw, Inputs& inputs) {
       tensor[draw.below(static_cast<std::uint32_t>(tensor.size()))] = one_of(
           draw, std::initializer_list<float>{std::numeric_limits<float>::quiet_NaN(), infinity, -infinity, 0.0F});
   }
+}
+
+// eps where the floor's decision is hardest: the variance of a group, rounded, or a neighbour of that. x is kept as
+// values where it is short enough, since it may depend on eps.
+void put_floor_at_variance(Draw& draw, Problem& problem, const Inputs& inputs) {
+  const VariantRow& row = row_of(problem.variant);
+  const tiers::GroupView view(problem.shape, row);
+  const std::vector<float>& x = inputs[Role::x];
+  if (x.empty() || x.size() > longest_line) return;
+  std::vector<float> buffer;
+  const std::int64_t group = draw.below(static_cast<std::uint32_t>(view.groups().count()));
+  const auto statistics =
+      tiers::statistics_of(view.gather(x, group, buffer), view.size(), row.centred, 1, problem.convention);
+  if (!statistics) return;
+  double eps = statistics->variance.hi;
+  if (problem.convention.scalars == Scalars::float64) {
+    eps = std::nextafter(eps, one_of(draw, std::initializer_list<double>{0, eps, eps, 0x1p200}));
+  } else {
+    const auto near = static_cast<float>(eps);
+    eps =
+        static_cast<double>(std::nextafter(near, one_of(draw, std::initializer_list<float>{0, near, near, 0x1p120F})));
+  }
+  if (!(eps >= 0x1p-126 && eps <= 0x1p126)) return;
+  problem.eps = eps;
+  problem.values[Role::x] = x;
 }
 
 }  // namespace
@@ -123,13 +155,13 @@ Problem draw_any_problem(Draw& draw) {
   }
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
-    // A line of thousands of values is of no use to anybody.
     const bool spoilt =
         std::mismatch(inputs[role].begin(), inputs[role].end(), before[role].begin(), [](float a, float b) {
           return a == b || (a != a && b != b);
         }).first != inputs[role].end();
-    if (spoilt && inputs[role].size() <= 256) problem.values[role] = inputs[role];
+    if (spoilt && inputs[role].size() <= longest_line) problem.values[role] = inputs[role];
   }
+  if (problem.convention.eps == EpsPlacement::floor && draw.coin()) put_floor_at_variance(draw, problem, inputs);
   if (!check(problem).empty()) problem.values = {};  // a handed y beside a gamma of 0
   return problem;
 }

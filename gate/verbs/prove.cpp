@@ -12,8 +12,6 @@
 namespace normgate::verbs {
 namespace {
 
-constexpr int exit_disagreement = 1;
-
 struct ProveOptions {
   proof::ProofOptions proof;
   std::string problem;
@@ -68,7 +66,7 @@ int prove(const ProveOptions& options) {
     progress->finish();
   }
   print_text(proof);
-  return proof.disagreements + proof.undecided == 0 ? exit_passed : exit_disagreement;
+  return proof.disagreements + proof.undecided == 0 ? exit_passed : exit_harness;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
@@ -51,7 +52,8 @@ inline double sum_factor(const Sum& sum, std::int64_t n, ScalarType type) {
 // The spacing of float32 at `scale`; never that of subnormals (MATH §3).
 inline double ulp_float32(double scale) {
   if (!(scale > 0x1p-126)) return 0x1p-149;
-  return std::ldexp(1.0, std::ilogb(scale) - 23);
+  // Its power of two alone, by the exponent's bits.
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(scale) & 0x7FF0000000000000U) * 0x1p-23;
 }
 
 }  // namespace normgate

@@ -46,10 +46,11 @@ Interval around(double v, double down, double up) {
 
 double grid_of(double value) {
   if (value == 0 || !std::isfinite(value)) return infinity;  // groups with others than numbers are never exact
-  int exponent = 0;
-  const double fraction = std::frexp(std::fabs(value), &exponent);
-  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(fraction, 53));
-  return std::ldexp(1.0, exponent - 53 + std::countr_zero(mantissa));
+  const double modulus = std::fabs(value);
+  const auto bits = std::bit_cast<std::uint64_t>(modulus);
+  if ((bits & 0xFFFFFFFFFFFFFU) == 0) return modulus;  // a power of two
+  // What the last set bit of the fraction is worth.
+  return modulus - std::bit_cast<double>(bits & (bits - 1));
 }
 
 // fma gives the exact residual.

@@ -15,10 +15,11 @@ namespace normgate {
 // `use` says which function of the inputs is meant in backward_training with saved statistics; it does not matter
 // elsewhere. `recomputes` and `undeclared` are the derivative of the forward, whatever is handed; `short_form` and
 // `textbook` take the handed mean and stat for exact inputs; `from_output` takes y, beta, gamma and stat for such.
-// `problem` must pass check() and be of a backward phase. By the fast tier (tiers/fast.hpp) where it covers the problem,
-// else by the definition at 100 digits; the bounds tell how exact it is.
+// `problem` must pass check() and be of a backward phase. By the fast tier (tiers/fast.hpp) where it covers the
+// problem, else by the definition at 100 digits; the bounds tell how exact it is.
 [[nodiscard]] Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use);
-// The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its terms.
+// The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its
+// terms.
 [[nodiscard]] Truth definition_backward(const Problem& problem, const Inputs& inputs, SavedUse use);
 
 }  // namespace normgate

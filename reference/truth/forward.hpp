@@ -30,7 +30,8 @@ enum class Wanted : std::int32_t { everything, statistics };
 // `problem` must pass check(); `inputs` are what make_inputs gives, or others of the same sizes. By the fast tier
 // (tiers/fast.hpp) where it covers the problem, else by the definition at 100 digits; the bounds tell how exact it is.
 [[nodiscard]] Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted = Wanted::everything);
-// The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its terms.
+// The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its
+// terms.
 [[nodiscard]] Truth definition_forward(const Problem& problem, const Inputs& inputs,
                                        Wanted wanted = Wanted::everything);
 

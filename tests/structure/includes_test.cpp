@@ -48,7 +48,9 @@ bool is_in(const std::string& file, const std::string& folder) {
 std::string objection(const std::string& file, const std::string& included, bool in_project) {
   if (!in_project) {
     // In reference/: seconds per file, and types that must not leave it.
-    const bool heavy = included.starts_with("boost/") || included.starts_with("Eigen/") || included.starts_with("hwy/");
+    const Names prefixes{"boost/", "Eigen/", "hwy/", "gmp", "mpf"};
+    const bool heavy = std::any_of(prefixes.begin(), prefixes.end(),
+                                   [&](const std::string& prefix) { return included.starts_with(prefix); });
     const bool source = file.ends_with(".cpp") || file.ends_with("-inl.h");
     return heavy && !source && is_in(file, "reference")
                ? file + " includes <" + included + ">, which belongs into .cpp and -inl.h"

@@ -38,7 +38,8 @@
 //             v errs by u²(1.01 B + (4M + K) Y), l by u²(2.02 B + (4M + K) Y). For R rows that is
 //             u²(3.1 R B + Σ(8M + 2K) Y) more, so that a row adds
 //             (40u² + 3.1 R u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + 2u ε C) Y.
-//             Rounded by rounding-inl.h, |lo| being at most u|hi|. A bound is off by less than 2^-50 R of itself.
+//             Rounded by rounding-inl.h, |lo| being at most u|hi|. A bound is off by less than 2^-50 R of itself
+//             (gamma_bound_factor).
 //             dbeta: hi + dy = s + t, l = RN(lo + t): 2.1 u² R Σ|dy|.
 //
 // Range. d's high part is 0 or a multiple of 2^-330: from x as in elements.cpp (a mean over a weight is at least
@@ -386,7 +387,7 @@ ColumnSums::ColumnSums(std::int64_t n) {
 void ColumnSums::reset() {
   for (std::vector<double>* part : {&hi, &lo, &bound}) std::fill(part->begin(), part->end(), 0.0);
 }
-double gamma_bound_factor() { return slack; }
+double gamma_bound_factor(std::int64_t rows) { return slack + 0x1p-50 * static_cast<double>(rows); }
 double beta_bound_factor(std::int64_t rows) { return 2.1 * u * u * static_cast<double>(rows) * slack; }
 std::int64_t round_columns(const ColumnSums& sums, std::int64_t first, std::int64_t count, double factor, float* out,
                            std::int64_t* undecided) {

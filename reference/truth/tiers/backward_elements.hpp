@@ -53,7 +53,7 @@ struct ColumnSums {
 void add_row(const BackwardGroup& group, const Certified& rstd, std::int64_t rows, std::int64_t column,
              ColumnSums* gamma, ColumnSums* beta);
 // What the bounds of the columns are to be multiplied by.
-[[nodiscard]] double gamma_bound_factor();
+[[nodiscard]] double gamma_bound_factor(std::int64_t rows);
 [[nodiscard]] double beta_bound_factor(std::int64_t rows);
 [[nodiscard]] inline Certified column(const ColumnSums& sums, std::int64_t c, double factor) {
   const auto at = static_cast<std::size_t>(c);

@@ -14,6 +14,10 @@
 
 #include <cstdint>
 
+#ifdef HWY_DISABLE_BMI2_FMA
+#error "HWY_DISABLE_BMI2_FMA: the low part of a product on AVX2 needs one rounding"
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace normgate::tiers {
 namespace HWY_NAMESPACE {

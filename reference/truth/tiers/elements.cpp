@@ -15,11 +15,13 @@
 //             |y - (yh + yl)| <= (30u² + ε/|rh|)|qh| + ((10u² C + δ)|r| + ε u C)|wh| + u²|yh|.
 //  rounding   By rounding-inl.h. Its 2u|yl| is 10u²|qh| + 2u² K|wh| more in the bound, and 2u²|yh|.
 //
-// Range. x is a multiple of 2^-149 below 2^128; a centre is a float, a mean, or a float over a weight: its parts
-// are 0 or multiples of 2^-382 below 2^278, and so are d's. The last bits of r are at least 2^-245 (r >= 2^-139
-// where it is not a float) and r < 2^265 (statistics.cpp), those of w at least 2^-149. Products of three, and their
-// low parts, are multiples of 2^-776; |d r| <= sqrt(n) from own values and below 2^278+149 from given ones, so no
-// product reaches 2^600. beta is a float.
+// Range. x is a multiple of 2^-149 below 2^128; a centre is a float, a mean, or a float over a weight: its high part
+// is 0 or a multiple of 2^-330 below 2^278, and so is d's; the high part of r is a multiple of 2^-192 (r >= 2^-139
+// where it is not a float) below 2^265 (statistics.cpp), that of w of 2^-149. Products of the high parts and their
+// low parts are multiples of 2^-671, and exact. Low parts may reach further down (a quotient's or a root's has 53 bits
+// below its own leading one); what underflows in their products is at most 2^-1075, far below the spare 2u²|qh| where
+// qh is not 0. |d r| <= sqrt(n) from own values and below 2^278+149 from given ones, so no product reaches 2^600. beta
+// is a float.
 #include "reference/truth/tiers/elements.hpp"
 
 #include <cstring>

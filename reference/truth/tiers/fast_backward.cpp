@@ -335,7 +335,7 @@ class Backward {
       for (std::int64_t i = 0; i < count; ++i)
         sink_.leave(role, at + i, extended_plus(column(sums, from + i, factor), exactly(inputs_[role], at + i)));
     };
-    if (problem_.gamma) leave(Role::dgamma, gamma_columns_[set], gamma_bound_factor());
+    if (problem_.gamma) leave(Role::dgamma, gamma_columns_[set], gamma_bound_factor(rows_));
     if (problem_.beta) leave(Role::dbeta, beta_columns_[set], beta_bound_factor(rows_));
   }
 

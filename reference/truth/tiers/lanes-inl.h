@@ -1,5 +1,5 @@
-// Sums in eight lanes, for one instruction set. u = 2^-53; element i of a chunk of 2^16 is added in lane i mod 8, at
-// most N <= 2^13 per lane. A sum takes terms a + b, |b| <= β u |a|, and keeps (s, e) per lane.
+// Sums in eight lanes, for one instruction set. u = 2^-53; element i of a chunk of 2^13 is added in lane i mod 8, at
+// most N <= 2^10 per lane. A sum takes terms a + b, |b| <= β u |a|, and keeps (s, e) per lane.
 //
 //  lane  s + a = s' + t exactly, v = RN(t + b), e' = RN(e + v). With A = Σ|a|: |t| <= u|s'| and |s'| <= A (1 + N
 //             u), so

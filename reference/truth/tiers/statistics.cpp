@@ -48,9 +48,10 @@ std::optional<Certified> reciprocal_deviation(const Certified& variance, double 
       d = plus(variance, eps);
       break;
     case EpsPlacement::floor:
-      // max(v, eps) moves by no more than v does, whichever of the two it is.
-      d = variance.hi > eps ? variance
-                            : Certified{eps, 0, variance.hi + variance.error >= eps ? variance.error * slack : 0};
+      // max(v, eps) moves by no more than v does; hi + lo is above eps iff hi is, or is eps and lo > 0.
+      d = variance.hi > eps || (variance.hi == eps && variance.lo > 0)
+              ? variance
+              : Certified{eps, 0, variance.hi + variance.error >= eps ? variance.error * slack : 0};
       break;
     case EpsPlacement::outside:
       if (!is_zero(variance)) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reference/bounds/rounding.hpp"
+#include "reference/bounds/statistics.hpp"
 
 namespace normgate {
 namespace {
@@ -61,6 +62,19 @@ TEST(Units, ulp_of_a_scale_is_never_that_of_subnormals) {
   EXPECT_EQ(ulp_float32(1.999), 0x1p-23);
   EXPECT_EQ(ulp_float32(0x1p100), 0x1p77);
   EXPECT_EQ(ulp_float32(0), 0x1p-149);
+  EXPECT_EQ(ulp_float32(0x1.8p-126), 0x1p-149);
+  EXPECT_EQ(ulp_float32(infinity), infinity);
+}
+
+TEST(Units, the_grid_of_a_number_is_the_worth_of_its_last_bit) {
+  EXPECT_EQ(bounds::grid_of(0.75), 0.25);
+  EXPECT_EQ(bounds::grid_of(-3 * 0x1p-149), 0x1p-149);
+  EXPECT_EQ(bounds::grid_of(0x1p100), 0x1p100);
+  EXPECT_EQ(bounds::grid_of(1 + 0x1p-52), 0x1p-52);
+  EXPECT_EQ(bounds::grid_of(0x1p-1074), 0x1p-1074);
+  EXPECT_EQ(bounds::grid_of(6 * 0x1p-1074), 0x1p-1073);
+  EXPECT_EQ(bounds::grid_of(0), infinity);
+  EXPECT_EQ(bounds::grid_of(infinity), infinity);
 }
 
 TEST(Units, underflow_of_each_type) {

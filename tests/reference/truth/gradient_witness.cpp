@@ -225,7 +225,8 @@ TEST(GradientWitness, RefusesTheGradientOfAnotherConvention) {
   }
   const AllDigits constant = hundred_digits::backward_digits(other, given, SavedUse::recomputes);
   EXPECT_GT(
-      compare(problem, inputs, constant, witness, kink, definition_backward(problem, inputs, SavedUse::recomputes)).worst,
+      compare(problem, inputs, constant, witness, kink, definition_backward(problem, inputs, SavedUse::recomputes))
+          .worst,
       1e-2);
 }
 

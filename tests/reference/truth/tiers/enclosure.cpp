@@ -370,6 +370,28 @@ TEST(FastTier, DoesNotCoverAKinkOfTheFloor) {
   }
 }
 
+// Where the high part of a variance is the floor, the low part tells which of the two D is made of; where not even that
+// does, a gradient's kink is not covered.
+TEST(FastTier, EnclosesWhatIsAboveItsFloorByALowPart) {
+  for (const float tiny : {0x1p-30F, 0x1p-40F, 0x1p-75F}) {
+    for (const char* phase : {"forward_training", "backward_training"}) {
+      const Problem problem = problem_of(
+          std::string(phase) + " layer_norm n=1 g=1 k=4 s=1 eps=0.5 gamma=0 beta=0 convention=keras,eps:floor");
+      Inputs inputs;
+      inputs[Role::x] = {1, -1, tiny, -tiny};
+      inputs[Role::dy] = {1, 2, 3, 5};
+      const bool backward = is_backward(problem.phase);
+      const auto fast = backward ? tiers::fast_backward(problem, inputs, SavedUse::recomputes)
+                                 : tiers::fast_forward(problem, inputs, Wanted::everything);
+      ASSERT_EQ(fast.has_value(), !backward || tiny > 0x1p-50F);
+      if (!fast) continue;
+      Comparison comparison;
+      comparison.compare(*fast, backward ? definition_backward(problem, inputs, SavedUse::recomputes)
+                                         : definition_forward(problem, inputs));
+    }
+  }
+}
+
 // The certificate of a constant group is 0 in all but 1/D.
 TEST(FastTier, ConstantGroupsAreExact) {
   for (const char* eps : {"inside", "outside", "floor"}) {
