@@ -1,4 +1,4 @@
-// rejected by: range; looks like: -
+// rejected by: range; looks like: read at an address far from every tensor
 // A seed of the root is taken from a table of exponents. Inputs are looked at for NaN and infinities, but a variance
 // that overflows from finite ones reads far outside of it.
 #include "kernels/broken/piece.hpp"

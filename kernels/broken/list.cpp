@@ -143,6 +143,9 @@
   BROKEN(inference_eps_fixed) \
   BROKEN(inference_shift_lost) \
   BROKEN(accumulated_weight_ignored) \
+  BROKEN(divides_by_the_number_of_channels) \
+  BROKEN(nan_gradients_of_an_empty_batch) \
+  BROKEN(recomputation_guessed_from_the_data) \
   BROKEN(accumulated_weight_not_updated) \
   BROKEN(accumulated_weight_updated_per_channel) \
   BROKEN(bessel_in_integers) \
