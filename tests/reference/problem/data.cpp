@@ -121,6 +121,8 @@ RC_GTEST_PROP(Data, RandomProblemsHaveFiniteDataButWhereTheyShouldNot, ()) {
     // What follows from a group's own x is as finite as the values of x, its variance and its gradients.
     if (problem.phase == Phase::backward_training && (role == Role::mean || role == Role::stat || role == Role::y))
       continue;
+    // Nor is a part of no elements anything.
+    if (role == Role::part_mean || role == Role::part_stat) continue;
     const bool special = problem.profile == Profile::special;
     const bool may_be_special = special && role != Role::running_weight && role != Role::dgamma && role != Role::dbeta;
     for (const float value : inputs[role]) {
