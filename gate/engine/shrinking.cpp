@@ -232,6 +232,10 @@ class Explainer {
     std::erase_if(candidates, [&](const Candidate& one) {
       return one.explained < 2 * one.refuted || one.explanation.matched < matched_at_least;
     });
+    // A tight explanation of a few cases is a coincidence beside one that explains most.
+    int explained = 0;
+    for (const Candidate& one : candidates) explained = std::max(explained, one.explained);
+    std::erase_if(candidates, [&](const Candidate& one) { return 2 * one.explained < explained; });
     if (candidates.empty()) return std::nullopt;
     int rank = candidates.front().explanation.rank;
     for (const Candidate& one : candidates) rank = std::min(rank, one.explanation.rank);
@@ -243,6 +247,8 @@ class Explainer {
     const bool some_hold =
         std::any_of(candidates.begin(), candidates.end(), [](const Candidate& one) { return one.contradicted == 0; });
     if (some_hold) std::erase_if(candidates, [](const Candidate& one) { return one.contradicted > 0; });
+    // One case that a hypothesis fits is no evidence against those that it does not.
+    if (!some_hold && most < 2) return std::nullopt;
     std::vector<Explanation> left;
     for (const Candidate& one : candidates) left.push_back(one.explanation);
     std::optional<Explanation> result = agreed(std::move(left));

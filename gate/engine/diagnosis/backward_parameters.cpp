@@ -242,6 +242,9 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
        {"position", positions, [](const Shape& at) { return at[3]; }},
        {"value of a channel", samples * positions, [positions](const Shape& at) { return at[0] * positions + at[3]; }},
        {"group", by_groups ? groups_.count() : 0, [this](const Shape& at) { return group_index(problem_, at); }}}};
+  // Where one of the two is absent it cannot be told whether that would lose rows as well.
+  std::vector<std::string> names_of_roles{suspected_roles()};
+  if (written(Role::dgamma) != written(Role::dbeta)) names_of_roles.emplace_back("dgamma, dbeta");
   for (const Slicing& slicing : slicings) {
     const bool both = slicing.what == "value of a channel";
     if (slicing.count < 2 || (both && (samples == 1 || positions == 1))) continue;
@@ -282,15 +285,19 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
             prediction.scale[role][c] += sizes[role][slice * channels + c];
           }
         const std::size_t lost = slices - kept;
-        const std::string diagnosis =
-            kept == 1 && !from_end ? fmt::format("only the first {} reduced into {}", slicing.what, suspected_roles())
-                                   : fmt::format("{} not reduced into {}",
-                                                 both                       ? "values"
-                                                 : slicing.what == "group"  ? "groups"
-                                                 : slicing.what == "sample" ? "samples"
-                                                                            : "positions",
-                                                 suspected_roles());
-        if (!asked(diagnosis)) continue;
+        const auto named = [&](const std::string& roles) {
+          return kept == 1 && !from_end ? fmt::format("only the first {} reduced into {}", slicing.what, roles)
+                                        : fmt::format("{} not reduced into {}",
+                                                      both                       ? "values"
+                                                      : slicing.what == "group"  ? "groups"
+                                                      : slicing.what == "sample" ? "samples"
+                                                                                 : "positions",
+                                                      roles);
+        };
+        std::vector<std::string> names;
+        for (const std::string& roles : names_of_roles)
+          if (asked(named(roles))) names.push_back(named(roles));
+        if (names.empty()) continue;
         const std::string whose = fmt::format("(of {})", slices);
         const std::string sentence =
             kept == 1 && !from_end ? fmt::format("{} of the first {} only {}", suspected_roles(), slicing.what, whose)
@@ -300,7 +307,8 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
                         : fmt::format("{}s from {} on are not reduced into {} {}", slicing.what, kept,
                                       suspected_roles(), whose);
         const Fit fit = compare(prediction);
-        if (fit.explains) visit(diagnosis, sentence, "", fit);
+        if (!fit.explains) continue;
+        for (const std::string& name : names) visit(name, sentence, "", fit);
       }
     }
   }
