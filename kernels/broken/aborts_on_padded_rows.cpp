@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: crash
+// rejected by: layouts; looks like: abort
 // Claims padded rows, and asserts that there are none. charlie12345/ROCmFPX PR#41.
 #include <cstdlib>
 

@@ -16,6 +16,10 @@ std::int32_t run(void*, const ng_call* call, void*) {
 
 }  // namespace
 
-extern const ng_kernel beta_read_behind_gamma = training(NG_BATCH_NORM, "broken/beta_read_behind_gamma", run);
+extern const ng_kernel beta_read_behind_gamma = [] {
+  ng_kernel kernel = training(NG_BATCH_NORM, "broken/beta_read_behind_gamma", run);
+  kernel.supported_roles[NG_FORWARD_TRAINING] &= ~running_roles;
+  return kernel;
+}();
 
 }  // namespace normgate::broken

@@ -1,4 +1,4 @@
-// rejected by: layouts; looks like: read past the end of x
+// rejected by: memory; looks like: read past the end of x
 // In channels last, channels are read in pairs, also the last one of an odd number.
 // ROCm/rocm-libraries PR#11093. Wrong only in channels last with an odd number of channels.
 #include "kernels/broken/piece.hpp"
@@ -25,7 +25,11 @@ std::int32_t run(void*, const ng_call* call, void*) {
 
 }  // namespace
 
-extern const ng_kernel pairs_of_channels_past_the_end =
-    with_layouts(training(NG_BATCH_NORM, "broken/pairs_of_channels_past_the_end", run), NG_LAYOUT_CHANNELS_LAST);
+extern const ng_kernel pairs_of_channels_past_the_end = [] {
+  ng_kernel kernel =
+      with_layouts(training(NG_BATCH_NORM, "broken/pairs_of_channels_past_the_end", run), NG_LAYOUT_CHANNELS_LAST);
+  kernel.supported_roles[NG_FORWARD_TRAINING] &= ~running_roles;
+  return kernel;
+}();
 
 }  // namespace normgate::broken

@@ -1,4 +1,4 @@
-// rejected by: memory; looks like: wrote outside the tensor
+// rejected by: memory; looks like: write outside the tensor
 // A zero is put in front of the row, so that a difference of neighbours needs no special case. The workspace has room
 // for the row alone.
 #include "kernels/broken/piece.hpp"
