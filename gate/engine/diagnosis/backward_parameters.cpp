@@ -285,30 +285,31 @@ void BackwardDiagnosis::lost_rows(const Visit& visit) const {
             prediction.scale[role][c] += sizes[role][slice * channels + c];
           }
         const std::size_t lost = slices - kept;
-        const auto named = [&](const std::string& roles) {
-          return kept == 1 && !from_end ? fmt::format("only the first {} reduced into {}", slicing.what, roles)
-                                        : fmt::format("{} not reduced into {}",
-                                                      both                       ? "values"
-                                                      : slicing.what == "group"  ? "groups"
-                                                      : slicing.what == "sample" ? "samples"
-                                                                                 : "positions",
-                                                      roles);
-        };
-        std::vector<std::string> names;
-        for (const std::string& roles : names_of_roles)
-          if (asked(named(roles))) names.push_back(named(roles));
-        if (names.empty()) continue;
+        // Of two slices, the first alone and all but the last are one.
+        const bool first_alone = kept == 1 && !from_end;
+        const std::string plural = both ? "values" : fmt::format("{}s", slicing.what);
         const std::string whose = fmt::format("(of {})", slices);
-        const std::string sentence =
-            kept == 1 && !from_end ? fmt::format("{} of the first {} only {}", suspected_roles(), slicing.what, whose)
-            : from_end             ? fmt::format("the first {} {}s are not reduced into {} {}", lost, slicing.what,
-                                                 suspected_roles(), whose)
-            : lost == 1 ? fmt::format("the last {} is not reduced into {} {}", slicing.what, suspected_roles(), whose)
-                        : fmt::format("{}s from {} on are not reduced into {} {}", slicing.what, kept,
-                                      suspected_roles(), whose);
+        const std::string lost_ones = lost == 1 ? fmt::format("the {} {} is", from_end ? "first" : "last", slicing.what)
+                                      : from_end ? fmt::format("the first {} {}s are", lost, slicing.what)
+                                                 : fmt::format("{}s from {} on are", slicing.what, kept);
+        struct Name {
+          std::string diagnosis;
+          std::string sentence;
+        };
+        std::vector<Name> names;
+        for (const std::string& roles : names_of_roles) {
+          if (first_alone)
+            names.push_back({fmt::format("only the first {} reduced into {}", slicing.what, roles),
+                             fmt::format("{} of the first {} only {}", suspected_roles(), slicing.what, whose)});
+          if (!first_alone || lost == 1)
+            names.push_back({fmt::format("{} not reduced into {}", plural, roles),
+                             fmt::format("{} not reduced into {} {}", lost_ones, suspected_roles(), whose)});
+        }
+        std::erase_if(names, [&](const Name& name) { return !asked(name.diagnosis); });
+        if (names.empty()) continue;
         const Fit fit = compare(prediction);
         if (!fit.explains) continue;
-        for (const std::string& name : names) visit(name, sentence, "", fit);
+        for (const Name& name : names) visit(name.diagnosis, name.sentence, "", fit);
       }
     }
   }
