@@ -95,7 +95,7 @@ std::vector<Problem> variations(const Problem& problem, const Subject& subject) 
 
 std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   std::vector<runner::Call> result = one_call(c, subject);
-  for (const Problem& problem : variations(c.problem(), subject))
+  for (const Problem& problem : variations(c.problem(), subject)) {
     result.push_back(call_of(problem, c.inputs(), subject));
     // Whoever declines one variation is tried in the others.
     result.back().may_be_refused = true;
