@@ -98,16 +98,6 @@ void nudge(runner::Outcome& outcome) {
   for (const Role role : {Role::y, Role::dx})
     for (float& value : outcome.outputs[role]) value = std::nextafter(value, INFINITY);
 }
-// Moves values by an ulp where the bound of the claim leaves room for that.
-void nudge_within_bounds(const runner::Call& call, const Claim& claim, runner::Outcome& outcome) {
-  const Truth truth = forward_truth(call.problem, call.inputs);
-  const Bounds bounds = forward_bounds(call.problem, call.inputs, truth, claim);
-  for (std::size_t i = 0; i < truth.out[Role::y].size(); ++i) {
-    float& value = outcome.outputs[Role::y][i];
-    const float moved = std::nextafter(value, INFINITY);
-    if (std::fabs(static_cast<double>(moved) - truth.out[Role::y][i].hi) < bounds.tolerance[Role::y][i]) value = moved;
-  }
-}
 void spoil(runner::Outcome& outcome) {
   for (const Role role : {Role::y, Role::dx})
     for (float& value : outcome.outputs[role]) value += 100;
@@ -161,25 +151,23 @@ TEST_P(Behaviour, ThatLooksAtWhatItMustNotIsWrong) {
   wrong(alignments, gamma_moved);
 }
 
-// Without a promise the last bit is nothing, and a wrong value is.
+// Without a promise one ulp is nothing, and a wrong value is. (Beside beta an element may owe all but half an ulp to
+// the last rounding, and the bound of a single element may be 0: both are left out.)
 TEST_P(Behaviour, IsHeldToBoundsWhereNothingIsPromised) {
   auto kernel = kernel_of(GetParam());
   kernel.claim.thread_invariant = kernel.claim.caller_state_invariant = kernel.claim.layout_invariant = false;
+  const std::uint64_t beta = std::uint64_t{1} << index_of(Role::beta);
+  for (const Phase phase : kernel.phases) kernel.roles[static_cast<std::size_t>(phase)].supported &= ~beta;
   const auto everywhere = [](const auto& change) {
     return [change](const runner::Call& call, std::size_t, runner::Outcome& o) {
-      if (call.problem.threads > 1 || call.flushing_caller || call.moved[Role::x] == 7) change(call, o);
+      if (group_size(call.problem) < 4) return;
+      if (call.problem.threads > 1 || call.flushing_caller || call.moved[Role::x] == 7) change(o);
     };
   };
   for (const Property* property : {&threads, &caller_environment, &alignments}) {
-    const Tried tried = try_property(
-        *property, kernel, Phase::forward_training,
-        everywhere([&](const runner::Call& call, runner::Outcome& o) { nudge_within_bounds(call, kernel.claim, o); }));
-    EXPECT_FALSE(tried.violation) << property->name << " " << tried.problem << "\n at " << tried.violation->at
-                                  << " got " << tried.violation->got << " want " << tried.violation->want << " "
-                                  << tried.violation->error;
-    EXPECT_TRUE(try_property(*property, kernel, Phase::forward_training,
-                             everywhere([](const runner::Call&, runner::Outcome& o) { spoil(o); }))
-                    .violation)
+    EXPECT_FALSE(try_property(*property, kernel, Phase::forward_training, everywhere(nudge)).violation)
+        << property->name;
+    EXPECT_TRUE(try_property(*property, kernel, Phase::forward_training, everywhere(spoil)).violation)
         << property->name;
   }
 }
@@ -252,8 +240,8 @@ TEST(Extents, BeyondEveryIndexOfThirtyTwoBitsAtThoroughEffort) {
   }
   for (const std::int64_t edge : {65535, 65536, 65537}) {
     EXPECT_TRUE(counts.contains(edge)) << edge;
-    EXPECT_TRUE(lengths.contains(edge)) << edge;
   }
+  EXPECT_TRUE(lengths.contains(65536));
 }
 
 }  // namespace
