@@ -1,5 +1,5 @@
-// The forward phases, and statistics alone: everything that does not depend on the instruction set. Statistics are kept in double until they
-// are stored.
+// The forward phases, and statistics alone: everything that does not depend on the instruction set. Statistics are kept
+// in double until they are stored.
 #include <limits>
 
 #include "kernels/simd/statistics.hpp"

@@ -205,8 +205,8 @@ class Merge {
     return std::max(centred, one_pass + u_ * (exact.variance.hi + one_pass) + underflow);
   }
 
-  // In float32 no product of counts, means and differences may overflow, in whatever order; the first part may be merged
-  // into nothing, from which it differs by its mean.
+  // In float32 no product of counts, means and differences may overflow, in whatever order; the first part may be
+  // merged into nothing, from which it differs by its mean.
   [[nodiscard]] bool in_range(const Union& all) const {
     if (type_ == ScalarType::float64) return true;
     const double apart = 2 * all.largest_mean;
