@@ -45,11 +45,8 @@ class Comparison {
 
   Agreement run() {
     const Problem& problem = trial_.problem;
-    const bool backward = is_backward(problem.phase);
-    const Truth definition =
-        backward ? definition_backward(problem, inputs_, trial_.use) : definition_forward(problem, inputs_);
-    const std::optional<Truth> fast = backward ? tiers::fast_backward(problem, inputs_, trial_.use)
-                                               : tiers::fast_forward(problem, inputs_, Wanted::everything);
+    const Truth definition = definition_truth(problem, inputs_, trial_.use);
+    const std::optional<Truth> fast = tiers::fast_truth(problem, inputs_, trial_.use);
     result_.covered = fast.has_value();
     if (fast) enclosures(*fast, definition);
     const tiers::Rounded rounded = tiers::correctly_rounded(problem, inputs_, trial_.use, trial_.format);

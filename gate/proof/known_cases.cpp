@@ -91,7 +91,6 @@ std::vector<Case> cases() {
        f16,
        0x3p-25,
        0x1p-23},
-      // y = 4/3 gamma + beta.
       // A variance that is above its floor by its low part alone, 1/4 + 2^-58: y is just below the tie that the floor
       // would make.
       {layer + "k=8 eps=0.25 convention=keras,eps:floor",
@@ -105,6 +104,7 @@ std::vector<Case> cases() {
        2,
        SavedUse::undeclared,
        -1},
+      // y = 4/3 gamma + beta.
       {layer + "k=4 eps=1",
        {{Role::x, {4, -4, 0, 0}}, {Role::gamma, {3, 3, 3, 3}}, {Role::beta, {0x1p-22F, 0, 0, 0}}},
        Role::y,

@@ -84,18 +84,6 @@ bool spoil_some(Draw& draw, Inputs& inputs) {
   return spoilt;
 }
 
-SavedUse draw_use(Draw& draw, const Problem& problem) {
-  if (problem.from_output) return SavedUse::from_output;
-  if (problem.phase == Phase::backward_training) return any<SavedUse>(draw, 4);
-  return SavedUse::undeclared;
-}
-
-namespace {
-
-// A line of thousands of values is of no use to anybody.
-constexpr std::size_t longest_line = 256;
-
-// NaN, infinities and zeros in places where no profile has them.
 void sprinkle(Draw& draw, Inputs& inputs) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (std::size_t r = 0; r < role_count; ++r) {
@@ -106,6 +94,17 @@ void sprinkle(Draw& draw, Inputs& inputs) {
           draw, std::initializer_list<float>{std::numeric_limits<float>::quiet_NaN(), infinity, -infinity, 0.0F});
   }
 }
+
+SavedUse draw_use(Draw& draw, const Problem& problem) {
+  if (problem.from_output) return SavedUse::from_output;
+  if (problem.phase == Phase::backward_training) return any<SavedUse>(draw, 4);
+  return SavedUse::undeclared;
+}
+
+namespace {
+
+// A line of thousands of values is of no use to anybody.
+constexpr std::size_t longest_line = 256;
 
 // eps where the floor's decision is hardest: the variance of a group, rounded, or a neighbour of that. x is kept as
 // values where it is short enough, since it may depend on eps.

@@ -14,6 +14,8 @@ namespace normgate::proof {
 [[nodiscard]] Problem draw_problem(Draw& draw, Phase phase);
 // Some tensors of some problems with what the profiles do not reach. Returns whether any is.
 bool spoil_some(Draw& draw, Inputs& inputs);
+// NaN, infinities and zeros in places where no profile has them, in one tensor of three.
+void sprinkle(Draw& draw, Inputs& inputs);
 // A use that makes sense for the problem.
 [[nodiscard]] SavedUse draw_use(Draw& draw, const Problem& problem);
 

@@ -141,9 +141,8 @@ class Backward {
   }
 
   // Whether the group's variance is above eps. `variance` has a relative error of 2^-293, and rounding must not decide.
-  // One that is 0 may be so by convention, whatever x is.
+  // One that is 0 may be so by convention, whatever x is; one that is not a number exceeds nothing.
   [[nodiscard]] bool exceeds_eps(std::int64_t q, const T& variance) const {
-    if (n_minus_1_ && n_ == 1) return false;  // a stated 0, or 0/0, whatever x is
     using boost::multiprecision::fabs;
     if (variance == 0) return false;
     if (!(fabs(variance - eps_) <= eps_ * T(0x1p-280))) return variance > eps_;
@@ -289,6 +288,10 @@ class Backward {
 
 Truth definition_backward(const Problem& problem, const Inputs& inputs, SavedUse use) {
   return Backward(problem, inputs, use, nullptr).of_phase();
+}
+
+Truth definition_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {
+  return is_backward(problem.phase) ? definition_backward(problem, inputs, use) : definition_forward(problem, inputs);
 }
 
 Truth backward_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {

@@ -21,5 +21,7 @@ namespace normgate {
 // The definition itself, computed with 100 decimal digits: bounds are at most 2^-104 of a value and 2^-254 of its
 // terms.
 [[nodiscard]] Truth definition_backward(const Problem& problem, const Inputs& inputs, SavedUse use);
+// Of whichever phase it is; `use` matters backward.
+[[nodiscard]] Truth definition_truth(const Problem& problem, const Inputs& inputs, SavedUse use);
 
 }  // namespace normgate

@@ -90,9 +90,7 @@ std::string complaint_about_targets(const proof::Trial& trial, const Inputs& inp
   for (std::int64_t rest = hwy::SupportedTargets() & HWY_TARGETS; rest != 0 && complaint.empty(); rest &= rest - 1) {
     const std::int64_t target = rest & -rest;
     choose(target);
-    const std::optional<Truth> got = is_backward(trial.problem.phase)
-                                         ? tiers::fast_backward(trial.problem, inputs, trial.use)
-                                         : tiers::fast_forward(trial.problem, inputs, Wanted::everything);
+    const std::optional<Truth> got = tiers::fast_truth(trial.problem, inputs, trial.use);
     if (!first) {
       first = got;
     } else if (got.has_value() != first->has_value()) {

@@ -30,8 +30,7 @@ TEST(Bench, FiftyDigitsAreThoseOfTheDefinition) {
       for (const FiftyDigits type : {FiftyDigits::cpp_bin_float, FiftyDigits::mpfr}) {
         const Problem problem = problem_of(row.variant, phase, 24, 200);
         const Inputs inputs = make_inputs(problem);
-        const Truth truth = is_backward(phase) ? definition_backward(problem, inputs, SavedUse::undeclared)
-                                               : definition_forward(problem, inputs);
+        const Truth truth = definition_truth(problem, inputs, SavedUse::undeclared);
         FiftyDigitsDefinition definition(type, problem, inputs);
         definition.run();
         const auto values = definition.values();

@@ -12,13 +12,11 @@
 namespace normgate::tiers {
 
 Rounded correctly_rounded(const Problem& problem, const Inputs& inputs, SavedUse use, Format format) {
-  const bool backward = is_backward(problem.phase);
   if (problem.from_output) use = SavedUse::from_output;
-  std::optional<Truth> truth =
-      backward ? fast_backward(problem, inputs, use) : fast_forward(problem, inputs, Wanted::everything);
+  std::optional<Truth> truth = fast_truth(problem, inputs, use);
   Rounded result;
   std::int64_t& decided = truth ? result.counts.fast : result.counts.definition;
-  if (!truth) truth = backward ? definition_backward(problem, inputs, use) : definition_forward(problem, inputs);
+  if (!truth) truth = definition_truth(problem, inputs, use);
 
   ExactValues exact(problem, inputs, use);
   for (std::size_t r = 0; r < role_count; ++r) {

@@ -15,6 +15,8 @@ namespace normgate::tiers {
 // result: a few buffers of a group's size, and for the gradients of the parameters six doubles per channel.
 [[nodiscard]] std::optional<Truth> fast_forward(const Problem& problem, const Inputs& inputs, Wanted wanted);
 [[nodiscard]] std::optional<Truth> fast_backward(const Problem& problem, const Inputs& inputs, SavedUse use);
+// Of whichever phase it is; `use` matters backward.
+[[nodiscard]] std::optional<Truth> fast_truth(const Problem& problem, const Inputs& inputs, SavedUse use);
 
 // The same, rounded to float32 where it is computed; whether the problem is covered.
 class FloatSink;

@@ -46,7 +46,7 @@ class Backward {
     if (problem_.from_output && problem_.gamma)
       for (const float gamma : inputs_[Role::gamma])
         if (gamma == (plus_one_ ? -1.0F : 0.0F) || std::isinf(gamma)) return false;
-    parameters_finite_ = is_finite(Role::gamma) && is_finite(Role::beta);
+    parameters_finite_ = all_finite(inputs_[Role::gamma]) && all_finite(inputs_[Role::beta]);
     allocate();
     for (std::int64_t q = 0; q < view_.groups().count(); ++q)
       if (!differentiate(q)) return false;
@@ -56,10 +56,6 @@ class Backward {
   }
 
  private:
-  [[nodiscard]] bool is_finite(Role role) const {
-    return all_finite(inputs_[role].data(), static_cast<std::int64_t>(inputs_[role].size()));
-  }
-
   void allocate() {
     sink_.allocate_groups(view_.groups().count());
     sink_.allocate(Role::dx, element_count(problem_.shape));
@@ -119,10 +115,9 @@ class Backward {
       group = part_of(group, channel, 0, group.n);
       if (training_) sums = around_mean(gradient_sums(group, problem_.gamma), group.centre);
     } else if (training_ || problem_.gamma || problem_.beta) {
-      const std::int64_t run = run_;
-      for (std::int64_t c = 0; c < group.n / run; ++c) {
+      for (std::int64_t c = 0; c < group.n / run_; ++c) {
         const GradientSums of_run =
-            around_mean(gradient_sums(part_of(group, channel + c, c * run, run), false), group.centre);
+            around_mean(gradient_sums(part_of(group, channel + c, c * run_, run_), false), group.centre);
         const auto at = static_cast<std::size_t>(channel + c);
         if (problem_.gamma) dgamma_[at] = plus(dgamma_[at], times(of_run.products, to_normalized));
         if (problem_.beta) dbeta_[at] = plus(dbeta_[at], of_run.g);
@@ -394,6 +389,11 @@ std::optional<Truth> fast_backward(const Problem& problem, const Inputs& inputs,
   ExactSink sink(truth);
   if (!Backward(problem, inputs, use, sink).run()) return std::nullopt;
   return truth;
+}
+
+std::optional<Truth> fast_truth(const Problem& problem, const Inputs& inputs, SavedUse use) {
+  return is_backward(problem.phase) ? fast_backward(problem, inputs, use)
+                                    : fast_forward(problem, inputs, Wanted::everything);
 }
 
 bool fast_backward(const Problem& problem, const Inputs& inputs, SavedUse use, FloatSink& sink) {

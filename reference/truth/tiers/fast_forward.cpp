@@ -33,7 +33,7 @@ class Forward {
   bool run() {
     if (element_count(problem_.shape) == 0) return false;
     allocate();
-    const bool parameters_finite = is_finite(Role::gamma) && is_finite(Role::beta);
+    const bool parameters_finite = all_finite(inputs_[Role::gamma]) && all_finite(inputs_[Role::beta]);
     const bool training = is_training(problem_.phase);
     for (std::int64_t q = 0; q < view_.groups().count(); ++q) {
       std::optional<Statistics> statistics;
@@ -56,10 +56,6 @@ class Forward {
   }
 
  private:
-  [[nodiscard]] bool is_finite(Role role) const {
-    return all_finite(inputs_[role].data(), static_cast<std::int64_t>(inputs_[role].size()));
-  }
-
   void allocate() {
     for (std::size_t r = 0; r < role_count; ++r) {
       const auto role = static_cast<Role>(r);

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "reference/truth/tiers/scalars.hpp"
 
 namespace normgate::tiers {
 
 [[nodiscard]] bool all_finite(const float* x, std::int64_t n);
+[[nodiscard]] inline bool all_finite(const std::vector<float>& x) {
+  return all_finite(x.data(), static_cast<std::int64_t>(x.size()));
+}
 
 // Σx in plain double: a centre to sum around.
 [[nodiscard]] double rough_sum(const float* x, std::int64_t n);

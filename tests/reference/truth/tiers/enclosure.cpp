@@ -1,6 +1,5 @@
-// The certificates of the fast tier against the definition at 100 digits: the
-// two values differ by no more than the two bounds together, for every output
-// and statistic; and the certificates are of use.
+// The certificates of the fast tier against the definition at 100 digits: the two values differ by no more than the two
+// bounds together, for every output and statistic; and the certificates are of use.
 #include <fmt/format.h>
 
 #include <map>
@@ -27,8 +26,7 @@ class Comparison {
       return;
     }
     ASSERT_TRUE(std::isfinite(fast.hi) && std::isfinite(fast.lo) && std::isfinite(fast.bound)) << what;
-    // hi's are neighbours, so that the first difference is exact; long double
-    // leaves the second as good as exact.
+    // hi's are neighbours, so that the first difference is exact; long double leaves the second as good as exact.
     const long double difference = std::fabs((static_cast<long double>(fast.hi) - definition.hi) +
                                              (static_cast<long double>(fast.lo) - definition.lo));
     const auto allowed = static_cast<long double>(fast.bound) + definition.bound;
@@ -73,12 +71,11 @@ class Comparison {
     fmt::print("{}\n", title);
     for (const auto& [what, seen] : seen_)
       if (seen.values > 0)
-        fmt::print(
-            "  {:16} {:8} values, worst tightness (certificate / true error) "
-            "{:.1f}{}\n",
-            what, seen.values, seen.share > 0 ? 1 / seen.share : 0.0,
-            seen.weakest > 0 ? fmt::format(", weakest certificate 2^{:.1f} of the scale", std::log2(seen.weakest))
-                             : "");
+        fmt::print("  {:16} {:8} values, worst tightness (certificate / true error) {:.1f}{}\n", what, seen.values,
+                   seen.share > 0 ? 1 / seen.share : 0.0,
+                   seen.weakest > 0
+                       ? fmt::format(", weakest certificate 2^{:.1f} of the scale", std::log2(seen.weakest))
+                       : "");
   }
 
  private:
@@ -103,6 +100,13 @@ double modulus(const std::vector<float>& values) {
   return result;
 }
 
+// Whether the fast tier covers the problem; then its outputs and statistics are compared.
+bool compare_tiers(const Problem& problem, const Inputs& inputs, SavedUse use, Comparison& comparison) {
+  const auto fast = tiers::fast_truth(problem, inputs, use);
+  if (fast) comparison.compare(*fast, definition_truth(problem, inputs, use));
+  return fast.has_value();
+}
+
 void compare_forward(Phase phase, std::uint64_t key, Comparison& comparison) {
   Draw draw(key);
   int covered = 0;
@@ -123,10 +127,8 @@ void compare_forward(Phase phase, std::uint64_t key, Comparison& comparison) {
     unspoilt_covered += !spoilt && defined;
     comparison.compare(*fast, definition_forward(problem, inputs));
   }
-  fmt::print(
-      "{}: {} of {} problems covered, {} of {} with a profile's data "
-      "and an eps\n",
-      name_of(phase), covered, trials, unspoilt_covered, unspoilt);
+  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
+             trials, unspoilt_covered, unspoilt);
   EXPECT_GT(covered, trials * 3 / 4);
   EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
 }
@@ -176,10 +178,8 @@ void compare_backward(Phase phase, std::uint64_t key, Comparison& comparison) {
     unspoilt_covered += defined;
     comparison.compare(*fast, definition_backward(problem, inputs, use));
   }
-  fmt::print(
-      "{}: {} of {} problems covered, {} of {} with a profile's data "
-      "and an eps\n",
-      name_of(phase), covered, trials, unspoilt_covered, unspoilt);
+  fmt::print("{}: {} of {} problems covered, {} of {} with a profile's data and an eps\n", name_of(phase), covered,
+             trials, unspoilt_covered, unspoilt);
   EXPECT_GT(covered, trials * 3 / 4);
   EXPECT_GT(unspoilt_covered, unspoilt * 9 / 10);
 }
@@ -245,8 +245,7 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
                                                   : fast->groups[groups[at]].rstd.hi;
           comparison.weigh("dx", fast->out[Role::dx][at], rstd * largest_dy);
         }
-        // The mean of Σ|dy| over the channels: what dbeta is a sum of, and
-        // dgamma with factors around 1.
+        // The mean of Σ|dy| over the channels: what dbeta is a sum of, and dgamma with factors around 1.
         const Shape channels = restricted(problem.shape, row_of(problem.variant).affine);
         const double terms = modulus(inputs[Role::dy]) / static_cast<double>(element_count(channels));
         comparison.weigh("dgamma", fast->out[Role::dgamma], terms);
@@ -257,8 +256,7 @@ TEST(FastTier, CertificatesOfBackwardAreOfUse) {
   for (const char* what : {"dx", "dgamma", "dbeta"}) EXPECT_LE(comparison.seen().at(what).weakest, 0x1p-75) << what;
 }
 
-// The ends of float32's range side by side, in every tensor, around the ends of
-// eps.
+// The ends of float32's range side by side, in every tensor, around the ends of eps.
 TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
   Comparison comparison;
   Draw draw(5);
@@ -283,26 +281,15 @@ TEST(FastTier, EnclosesTheDefinitionAtTheEndsOfTheRange) {
         if (variance) value = std::fabs(value);
       }
     }
-    if (is_backward(problem.phase)) {
-      const std::vector<SavedUse> uses = uses_of(problem);
-      const SavedUse use = one_of(draw, uses);
-      const auto fast = tiers::fast_backward(problem, inputs, use);
-      if (!fast) continue;
-      comparison.compare(*fast, definition_backward(problem, inputs, use));
-    } else {
-      const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
-      if (!fast) continue;
-      comparison.compare(*fast, definition_forward(problem, inputs));
-    }
-    ++covered;
+    const SavedUse use = is_backward(problem.phase) ? one_of(draw, uses_of(problem)) : SavedUse::undeclared;
+    covered += compare_tiers(problem, inputs, use, comparison);
   }
   fmt::print("{} of {} problems covered\n", covered, trials);
   comparison.report("ends of the range");
   EXPECT_GT(covered, trials * 2 / 3);
 }
 
-// NaN, infinities and zeros anywhere: the definition's extended-real value, and
-// certificates for what is finite.
+// NaN, infinities and zeros anywhere: the definition's extended-real value, and certificates for what is finite.
 TEST(FastTier, SaysWhatTheDefinitionSaysBesideSpecialValues) {
   for (const Phase phase : normalizing_phases) {
     Comparison comparison;
@@ -315,28 +302,10 @@ TEST(FastTier, SaysWhatTheDefinitionSaysBesideSpecialValues) {
       if (profile) problem.profile = Profile::special;
       SCOPED_TRACE(print(problem));
       Inputs inputs = make_inputs(problem);
-      for (std::size_t r = 0; r < role_count && !profile; ++r) {
-        std::vector<float>& tensor = inputs[static_cast<Role>(r)];
-        if (tensor.empty() || draw.below(3) != 0) continue;
-        for (std::uint32_t count = 1 + draw.below(3); count > 0; --count) {
-          const float special[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
-                                   -std::numeric_limits<float>::infinity(), 0.0F};
-          tensor[draw.below(static_cast<std::uint32_t>(tensor.size()))] = special[draw.below(4)];
-        }
-      }
-      if (is_backward(phase)) {
-        const std::vector<SavedUse> uses = uses_of(problem);
-        const SavedUse use = one_of(draw, uses);
-        SCOPED_TRACE(static_cast<int>(use));
-        const auto fast = tiers::fast_backward(problem, inputs, use);
-        if (!fast) continue;
-        comparison.compare(*fast, definition_backward(problem, inputs, use));
-      } else {
-        const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
-        if (!fast) continue;
-        comparison.compare(*fast, definition_forward(problem, inputs));
-      }
-      ++covered;
+      if (!profile) sprinkle(draw, inputs);
+      const SavedUse use = is_backward(phase) ? one_of(draw, uses_of(problem)) : SavedUse::undeclared;
+      SCOPED_TRACE(static_cast<int>(use));
+      covered += compare_tiers(problem, inputs, use, comparison);
     }
     fmt::print("{} of {} problems covered, {} values not finite\n", covered, trials, comparison.special());
     comparison.report(fmt::format("{} beside special values", name_of(phase)));
@@ -345,8 +314,7 @@ TEST(FastTier, SaysWhatTheDefinitionSaysBesideSpecialValues) {
   }
 }
 
-// A variance that equals eps is a kink of the floor, which sums with an error
-// cannot tell; a given one can be compared.
+// A variance that equals eps is a kink of the floor, which sums with an error cannot tell; a given one can be compared.
 TEST(FastTier, DoesNotCoverAKinkOfTheFloor) {
   const std::string floor = "convention=keras,eps:floor gamma=0 beta=0";
   for (const auto& [eps, covers] : {std::pair{0.99, true}, {1.0, false}, {1.01, true}}) {
@@ -380,14 +348,9 @@ TEST(FastTier, EnclosesWhatIsAboveItsFloorByALowPart) {
       Inputs inputs;
       inputs[Role::x] = {1, -1, tiny, -tiny};
       inputs[Role::dy] = {1, 2, 3, 5};
-      const bool backward = is_backward(problem.phase);
-      const auto fast = backward ? tiers::fast_backward(problem, inputs, SavedUse::recomputes)
-                                 : tiers::fast_forward(problem, inputs, Wanted::everything);
-      ASSERT_EQ(fast.has_value(), !backward || tiny > 0x1p-50F);
-      if (!fast) continue;
       Comparison comparison;
-      comparison.compare(*fast, backward ? definition_backward(problem, inputs, SavedUse::recomputes)
-                                         : definition_forward(problem, inputs));
+      EXPECT_EQ(compare_tiers(problem, inputs, SavedUse::recomputes, comparison),
+                !is_backward(problem.phase) || tiny > 0x1p-50F);
     }
   }
 }
@@ -395,10 +358,8 @@ TEST(FastTier, EnclosesWhatIsAboveItsFloorByALowPart) {
 // The certificate of a constant group is 0 in all but 1/D.
 TEST(FastTier, ConstantGroupsAreExact) {
   for (const char* eps : {"inside", "outside", "floor"}) {
-    const Problem problem =
-        problem_of(fmt::format("forward_training batch_norm n=7 g=1 k=3 s=11 "
-                               "profile=constant kappa=1000 convention=keras,eps:{}",
-                               eps));
+    const Problem problem = problem_of(fmt::format(
+        "forward_training batch_norm n=7 g=1 k=3 s=11 profile=constant kappa=1000 convention=keras,eps:{}", eps));
     const Inputs inputs = make_inputs(problem);
     const auto fast = tiers::fast_forward(problem, inputs, Wanted::everything);
     ASSERT_TRUE(fast.has_value());
@@ -415,8 +376,7 @@ TEST(FastTier, ConstantGroupsAreExact) {
   }
 }
 
-// 2^24 + 3 elements of 3 ± 5, the last of 3: mean 3, and a variance of 25 (n-1)
-// / n.
+// 2^24 + 3 elements of 3 ± 5, the last of 3: mean 3, and a variance of 25 (n-1) / n.
 TEST(FastTier, LongGroupsKeepTheirCertificate) {
   constexpr std::int64_t n = (std::int64_t{1} << 24) + 3;
   Problem problem = problem_of(fmt::format("forward_training layer_norm n=1 g=1 k={} s=1 gamma=0 beta=0 saved=1", n));
@@ -429,8 +389,7 @@ TEST(FastTier, LongGroupsKeepTheirCertificate) {
   EXPECT_EQ(group.mean.hi, 3);
   EXPECT_LE(std::fabs(group.mean.lo), group.mean.bound);
   EXPECT_LE(group.mean.bound, 0x1p-80);
-  // 25 (n-1) / n = 25 - 25/n; its two parts by long division, in units that
-  // doubles hold.
+  // 25 (n-1) / n = 25 - 25/n; its two parts by long division, in units that doubles hold.
   const double high = 25 - 25 / static_cast<double>(n);
   EXPECT_EQ(group.variance.hi, high);
   const long double rest = (25.0L - static_cast<long double>(high)) - 25.0L / n;  // to 2^-64 of 25/n

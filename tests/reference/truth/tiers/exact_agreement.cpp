@@ -20,9 +20,7 @@ struct Drawn {
   Problem problem;
   Inputs inputs;
   SavedUse use = SavedUse::undeclared;
-  [[nodiscard]] Truth definition() const {
-    return is_backward(problem.phase) ? definition_backward(problem, inputs, use) : definition_forward(problem, inputs);
-  }
+  [[nodiscard]] Truth definition() const { return definition_truth(problem, inputs, use); }
   [[nodiscard]] std::string text() const { return print(problem) + " use " + std::to_string(static_cast<int>(use)); }
 };
 

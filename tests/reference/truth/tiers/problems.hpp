@@ -11,5 +11,6 @@ namespace normgate {
 using proof::draw_problem;
 using proof::draw_shape;
 using proof::spoil_some;
+using proof::sprinkle;
 
 }  // namespace normgate
