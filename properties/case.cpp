@@ -43,4 +43,9 @@ runner::Outcome Bench::run_one(const Problem& problem, const Inputs& inputs, run
   return std::move(run({&call, 1}).front());
 }
 
+const SharedBounds& Case::bounds_of(const Claim& claim, const std::function<Bounds()>& make) const {
+  if (!bounds_ || bounds_->first != claim) bounds_.emplace(claim, make());
+  return bounds_->second;
+}
+
 }  // namespace normgate

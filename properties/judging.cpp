@@ -176,20 +176,21 @@ Demand demand_of(const Case& c, const Subject& subject) {
   const Claim& claim = subject.kernel.claim;
   if (!is_backward(problem.phase)) {
     const Truth& truth = c.truth();
-    return {&truth, forward_bounds(problem, c.inputs(), truth, claim)};
+    return {&truth, c.bounds_of(claim, [&] { return forward_bounds(problem, c.inputs(), truth, claim); })};
   }
   const bool handed = problem.phase == Phase::backward_training && problem.saved;
   const SavedUse use = handed ? claim.saved_use : SavedUse::recomputes;
   const Truth& truth = c.gradient(use);
-  Demand demand{&truth, backward_bounds(problem, c.inputs(), truth,
-                                        use == SavedUse::undeclared ? SavedUse::recomputes : use, claim)};
-  if (use == SavedUse::undeclared)
+  const auto bounds = [&] {
+    if (use != SavedUse::undeclared) return backward_bounds(problem, c.inputs(), truth, use, claim);
+    Bounds of_all = backward_bounds(problem, c.inputs(), truth, SavedUse::recomputes, claim);
     for (const SavedUse other : {SavedUse::short_form, SavedUse::textbook}) {
       const Truth& function = c.gradient(other);
-      widen(demand.bounds,
-            around_derivative(backward_bounds(problem, c.inputs(), function, other, claim), function, truth));
+      widen(of_all, around_derivative(backward_bounds(problem, c.inputs(), function, other, claim), function, truth));
     }
-  return demand;
+    return of_all;
+  };
+  return {&truth, c.bounds_of(claim, bounds)};
 }
 
 std::int32_t fitting_uses(const Case& c, const Subject& subject, const Inputs& outputs) {
@@ -212,14 +213,14 @@ Demand demand_around_derivative(const Case& c, const Subject& subject) {
   Demand demand = demand_of(c, subject);
   const Truth& derivative = c.gradient(SavedUse::recomputes);
   if (demand.truth == &derivative) return demand;
-  demand.bounds = around_derivative(std::move(demand.bounds), *demand.truth, derivative);
+  demand.bounds = around_derivative(*demand.bounds, *demand.truth, derivative);
   demand.truth = &derivative;
   return demand;
 }
 
 void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand, const Inputs& outputs,
                          std::span<const Role> roles, Judgement& judgement) {
-  const Bounds& bounds = demand.bounds;
+  const Bounds& bounds = *demand.bounds;
   for (const Role role : roles) {
     const auto& truth = demand.truth->out[role];
     const auto& tolerance = bounds.tolerance[role];
@@ -232,8 +233,9 @@ void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand
       const float value = outputs[role][i];
       const double got = static_cast<double>(value);
       const double error = distance(got, truth[i]);
+      if (error == 0) continue;
       const double ulps = error / ulp_float32(bounds.scale[role][i]);
-      const double share = error == 0 ? 0 : error / tolerance[i];
+      const double share = error / tolerance[i];
       // A bound as large as the scale itself (1/D of a constant group with a tiny eps) says nothing about quality.
       const bool telling = tolerance[i] < 0.5 * bounds.scale[role][i] || error > tolerance[i];
       if (telling && share > judgement.worst_share) {

@@ -27,7 +27,7 @@ namespace normgate {
 // §7).
 struct Demand {
   const Truth* truth = nullptr;
-  Bounds bounds;
+  SharedBounds bounds;
 };
 [[nodiscard]] Demand demand_of(const Case& c, const Subject& subject);
 // The same as a demand on the derivative of the forward (not from_output, which has no x to derive by): a kernel that

@@ -25,6 +25,22 @@
 
 namespace normgate {
 
+// Bounds that several may read; who changes them has a copy from then on.
+class SharedBounds {
+ public:
+  SharedBounds() : SharedBounds(Bounds{}) {}
+  SharedBounds(Bounds bounds) : bounds_(std::make_shared<Bounds>(std::move(bounds))) {}
+  const Bounds& operator*() const { return *bounds_; }
+  const Bounds* operator->() const { return bounds_.get(); }
+  [[nodiscard]] Bounds& own() {
+    if (bounds_.use_count() > 1) bounds_ = std::make_shared<Bounds>(*bounds_);
+    return *bounds_;
+  }
+
+ private:
+  std::shared_ptr<Bounds> bounds_;
+};
+
 enum class Effort : std::int32_t { quick, standard, thorough };
 
 // A problem's data and truth, computed when first asked for and shared by all kernels and targets. The convention of
@@ -48,6 +64,9 @@ class Case {
   // A case that follows from this one (other upstream gradients, a part of the samples): made when it is first asked
   // for, and shared as well. A property numbers its own.
   [[nodiscard]] const Case& derived(std::size_t which, const std::function<Case()>& make) const;
+  // The bounds that follow from a claim. They are kept until another claim asks: a kernel's targets, which follow each
+  // other, have one.
+  [[nodiscard]] const SharedBounds& bounds_of(const Claim& claim, const std::function<Bounds()>& make) const;
 
  private:
   Problem problem_;
@@ -58,6 +77,7 @@ class Case {
   mutable std::optional<Differences> differences_;
   mutable std::map<std::size_t, Tangent> tangents_;
   mutable std::map<std::size_t, std::shared_ptr<const Case>> derived_;
+  mutable std::optional<std::pair<Claim, SharedBounds>> bounds_;
 };
 
 // One element that violates a demand, or a demand on the whole that was violated.

@@ -125,7 +125,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     for (std::size_t i = 0; i < outcomes[first].outputs[role].size(); ++i) {
       double allowed = 0;
       for (const Demand& demand : demands)
-        allowed += demand.bounds.tolerance[role][i] + demand.truth->out[role][i].bound;
+        allowed += demand.bounds->tolerance[role][i] + demand.truth->out[role][i].bound;
       const auto value = [&](Which which) { return static_cast<double>(outcomes[which].outputs[role][i]); };
       // A NaN by definition is one three times.
       if (!demands[both].truth->out[role][i].finite() || !(allowed < infinity)) {

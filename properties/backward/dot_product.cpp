@@ -56,7 +56,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   for (std::int64_t round = 0; round < planner.by_effort(1, 3, 8); ++round) {
     for (const std::int64_t length : planner.lengths(effort == Effort::quick ? 1300 : 5200, 9))
       add(length, length > 300 ? 1 : 1 + static_cast<std::int64_t>(i % 3), false);
-    if (!planner.primary()) continue;
+    if (!planner.primary() || round > 0) continue;
     // Widths of large models, at which a row no longer fits in what it is kept in, and many rows.
     if (is_training(subject.phase))
       for (const std::int64_t length : {9216, 12288}) add(length, 1, true);
@@ -195,7 +195,7 @@ class Products {
   }
 
   void add_gradient(Sum& sum, Role role, std::size_t i, double weight, double old) {
-    const double tolerance = demand_.bounds.tolerance[role][i];
+    const double tolerance = demand_.bounds->tolerance[role][i];
     const auto value = static_cast<double>(outputs_[role][i]);
     sum.known = sum.known && tolerance < infinity && demand_.truth->out[role][i].finite();
     sum.got += weight * (value - old);

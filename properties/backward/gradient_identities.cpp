@@ -54,7 +54,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   const Problem& problem = c.problem();
   const Demand demand = demand_of(c, subject);
   const Truth& truth = *demand.truth;
-  const auto& tolerance = demand.bounds.tolerance[Role::dx];
+  const auto& tolerance = demand.bounds->tolerance[Role::dx];
   const auto& dx = outcomes[0].outputs[Role::dx];
   const Groups groups(problem.shape, subject.row);
   const bool apart = problem.from_output || demand.truth != &c.gradient(SavedUse::recomputes);

@@ -171,7 +171,7 @@ class Jacobian {
         demand.truth = &witness;
       }
       judge_within_bounds(unit, subject_.kernel.claim, demand, outcomes_[k].outputs, roles, judgement_);
-      tolerance_.push_back(std::move(demand.bounds.tolerance[Role::dx]));
+      tolerance_.push_back(demand.bounds->tolerance[Role::dx]);
     }
     if (is_training(problem_.phase) && is_whole(case_) && !judgement_.violation)
       for (std::int64_t q = 0; q < groups_.count(); ++q) judge_group(q);
@@ -191,20 +191,20 @@ class Jacobian {
         exact.hi += static_cast<double>(old[i]);
         exact.bound += std::fabs(exact.hi) * 0x1p-52 + std::fabs(exact.lo);
       }
-      demand.bounds.tolerance[role][i] += exact.bound;
+      demand.bounds.own().tolerance[role][i] += exact.bound;
       // What is NaN by definition whatever dy is (one value under n-1, times 0) is the business of other properties.
-      if (!demand.truth->out[role][i].finite()) demand.bounds.tolerance[role][i] = infinity;
+      if (!demand.truth->out[role][i].finite()) demand.bounds.own().tolerance[role][i] = infinity;
       witness.out[role].push_back(exact);
     };
     for (std::size_t j = 0; j < group_.size(); ++j) {
       const auto position = static_cast<std::int64_t>(position_[j]);
       const Tangent& along = case_.tangent_along(position_[j] + 2, [&] { return along_position(case_, position); });
       enter(Role::dx, group_[j] == group_[unit], j, along.y[unit]);
-      if (along.kink[group_[j]]) demand.bounds.tolerance[Role::dx][j] = infinity;
+      if (along.kink[group_[j]]) demand.bounds.own().tolerance[Role::dx][j] = infinity;
     }
     // y_i depends on its own channel alone: moving all of them moves it by that.
     const auto parameter = [&](Role role, Role gradient, std::size_t which) {
-      const std::size_t channels = demand.bounds.tolerance[gradient].size();
+      const std::size_t channels = demand.bounds->tolerance[gradient].size();
       const Tangent& along = case_.tangent_along(which, [&] {
         Direction direction;
         direction[role].assign(channels, 1.0);

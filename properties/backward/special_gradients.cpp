@@ -186,7 +186,7 @@ class SpecialJudge {
 
   void demand(Role role, std::size_t i, const Dependency& depends) {
     const Exact& truth = demand_.truth->out[role][i];
-    const double tolerance = demand_.bounds.tolerance[role][i];
+    const double tolerance = demand_.bounds->tolerance[role][i];
     const auto got = static_cast<double>(outputs_[role][i]);
     const bool promised = subject_.kernel.claim.ieee_specials;
     std::string wrong;

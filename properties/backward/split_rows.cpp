@@ -119,7 +119,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     for (std::size_t i = 0; i < last[role].size(); ++i) {
       double allowed = 0;
       for (const Demand* demand : {&whole, &one, static_cast<const Demand*>(&two)})
-        allowed += demand->bounds.tolerance[role][i] + demand->truth->out[role][i].bound;
+        allowed += demand->bounds->tolerance[role][i] + demand->truth->out[role][i].bound;
       if (!(allowed < infinity) || !whole.truth->out[role][i].finite()) {
         ++judgement.not_judged;
         continue;

@@ -155,7 +155,7 @@ Judgement judge_difference(const Case& c, const Subject& subject, std::span<cons
     const double rounding = n * 0x1p-48;
     for (std::size_t j = 0; j < terms.index.size(); ++j) {
       const std::size_t i = terms.index[j];
-      const double tolerance = training.bounds.tolerance[Role::dx][i] + given.bounds.tolerance[Role::dx][i];
+      const double tolerance = training.bounds->tolerance[Role::dx][i] + given.bounds->tolerance[Role::dx][i];
       if (!(tolerance < infinity) || !function[i].finite() || !training.truth->out[Role::dx][i].finite() ||
           !derivative.out[Role::dx][i].finite()) {
         ++judgement.not_judged;
@@ -217,7 +217,7 @@ Judgement judge_own_element(const Case& c, const Subject& subject, std::span<con
   if (subject.kernel.claim.row_independent)
     judge_equal(c, outcomes[0].outputs, whole_groups, roles, nullptr, "with other values in the other groups",
                 judgement);
-  judge_equal(c, outcomes[0].outputs, some_elements, roles, &demand.bounds, "with other values in other elements",
+  judge_equal(c, outcomes[0].outputs, some_elements, roles, &*demand.bounds, "with other values in other elements",
               judgement);
   judgement.elements = compared;
   judgement.discarded = compared == 0;

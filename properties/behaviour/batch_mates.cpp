@@ -65,7 +65,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   const std::size_t sample = only_kept[role].size() / static_cast<std::size_t>(c.problem().shape[0]);
   const std::size_t first = kept_sample(c.problem()) * sample;
   for (std::size_t i = first; i < first + sample; ++i) only_kept[role][i] = outcomes[1].outputs[role][i];
-  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, demand ? &demand->bounds : nullptr,
+  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, demand ? &*demand->bounds : nullptr,
               "with other batch mates", judgement);
   judgement.elements = static_cast<std::int64_t>(sample);
   return judgement;

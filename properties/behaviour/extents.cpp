@@ -1,7 +1,7 @@
 // Extents at which indices, grids and blocks end are extents like any others: lengths around the powers of two from
-// 2^14 to 2^16 (2^18 at standard effort; the shorter ones are in every plan), 65535 to 65537 groups, many blocks of
-// them, and at thorough effort groups beyond 2^24 elements and tensors beyond 2^31. Every element that is judged lies
-// within the bound that follows from claim and input.
+// 2^14 to 2^16 (2^17 at standard effort, 2^20 at thorough; the shorter ones are in every plan), 65535 to 65537 groups,
+// many blocks of them, and at thorough effort groups beyond 2^24 elements and tensors beyond 2^31. Every element that
+// is judged lies within the bound that follows from claim and input.
 //
 // A group's statistics, y and dx depend on the group alone. So a group may be judged as a problem of its own, with its
 // share of every tensor, and two ways of it make many elements cheap; sums over groups are not judged in either.
@@ -31,7 +31,7 @@ constexpr std::int64_t patterns = 7;
 
 // Whether the groups repeat the first ones.
 bool repeats(const Problem& problem) {
-  return group_count(problem) > 4096 && group_size(problem) <= 16 && element_count(problem.shape) <= judged_whole;
+  return group_count(problem) > 4096 && group_size(problem) <= 64 && element_count(problem.shape) <= judged_whole;
 }
 
 bool applies(const Subject& subject) { return is_primary(subject); }
@@ -63,11 +63,13 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     if (!is_backward(subject.phase)) add(1 << 16, 1);
     return planner.take();
   }
-  const std::int64_t largest = planner.by_effort(1 << 16, 1 << 18, 1 << 20);
+  // Merged parts are as many as there are ranks: 2^16 are plenty, and their truth has 100 digits for each.
+  const bool merges = subject.phase == Phase::merge_statistics;
+  const std::int64_t largest = merges ? 1 << 16 : planner.by_effort(1 << 16, 1 << 17, 1 << 20);
   for (std::int64_t power = 1 << 14; power <= largest; power *= 2)
     for (const std::int64_t length : {power - 1, power, power + 1}) add(length, 1);
   for (const std::int64_t groups : {32767, 32768, 32769, 131072, 131073}) add(1, groups);
-  add(65, 65537);
+  add(33, 65537);
   if (effort != Effort::thorough) return planner.take();
   add((std::int64_t{1} << 24) + 3, 1);
   add(3, (std::int64_t{1} << 23) + 1);
@@ -234,7 +236,7 @@ bool holds(const Inputs& outputs, std::int64_t group, std::int64_t first, std::s
            const Demand& demand, std::span<const Role> roles) {
   for (const Role role : roles) {
     const auto& truth = demand.truth->out[role];
-    const auto& tolerance = demand.bounds.tolerance[role];
+    const auto& tolerance = demand.bounds->tolerance[role];
     const bool one = role == Role::mean || role == Role::stat;
     for (std::size_t i = 0; i < truth.size(); ++i) {
       const auto index = static_cast<std::size_t>(one ? group : first + distances[i]);

@@ -119,13 +119,13 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   groups.for_each(kept, [&](std::int64_t i, const Shape&) {
     only_kept[role][static_cast<std::size_t>(i)] = outcomes[1].outputs[role][static_cast<std::size_t>(i)];
   });
-  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, claim.row_independent ? nullptr : &demand->bounds,
+  judge_equal(c, outcomes[0].outputs, only_kept, {&role, 1}, claim.row_independent ? nullptr : &*demand->bounds,
               "with other values in the other groups", judgement);
   if (outcomes.size() > 2) {
     Inputs first_samples = outcomes[0].outputs;
     const auto& longer = outcomes[2].outputs[role];
     std::copy_n(longer.begin(), first_samples[role].size(), first_samples[role].begin());
-    judge_equal(c, outcomes[0].outputs, first_samples, {&role, 1}, claim.batch_invariant ? nullptr : &demand->bounds,
+    judge_equal(c, outcomes[0].outputs, first_samples, {&role, 1}, claim.batch_invariant ? nullptr : &*demand->bounds,
                 "with more samples in the batch", judgement);
   }
   judgement.elements -= static_cast<std::int64_t>(only_kept[role].size()) - groups.size();

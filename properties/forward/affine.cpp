@@ -157,7 +157,7 @@ void judge_zeros(const Case& c, const VariantRow& row, const Demand& demand, con
     groups.for_each(q, [&](std::int64_t i, const Shape& at) {
       const auto index = static_cast<std::size_t>(i);
       if (gamma_in_use(problem, c.inputs(), row, at) != 0) return;
-      if (demand.bounds.tolerance[Role::y][index] == infinity || !demand.truth->out[Role::y][index].finite()) {
+      if (demand.bounds->tolerance[Role::y][index] == infinity || !demand.truth->out[Role::y][index].finite()) {
         ++judgement.not_judged;
         return;
       }
@@ -194,7 +194,7 @@ void judge_restored(const Case& c, const VariantRow& row, const Demand& demand, 
       const double d = minus(x, group.mean);
       const double target = row.centred && !problem.beta ? d : x;
       const double moved = problem.beta ? std::fabs(beta - mean) : 0;
-      const double tolerance = demand.bounds.tolerance[Role::y][index] + demand.truth->out[Role::y][index].bound +
+      const double tolerance = demand.bounds->tolerance[Role::y][index] + demand.truth->out[Role::y][index].bound +
                                std::fabs(d) * std::fabs(v * group.rstd.hi - 1) + moved +
                                0x1p-50 * (std::fabs(x) + std::fabs(mean) + std::fabs(d));
       if (!(tolerance < infinity)) {

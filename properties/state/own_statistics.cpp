@@ -171,7 +171,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     const bool rounds = own.mean.finite() && own.rstd.finite() && is_normal_or_zero(own.mean.hi) &&
                         is_normal_or_zero(reciprocal ? own.rstd.hi : own.variance.hi);
     groups.for_each(q, [&](std::int64_t i, const Shape& at) {
-      double& tolerance = demand.bounds.tolerance[Role::y][static_cast<std::size_t>(i)];
+      double& tolerance = demand.bounds.own().tolerance[Role::y][static_cast<std::size_t>(i)];
       const double gamma = std::fabs(gamma_in_use(problem, inference.inputs(), subject.row, at));
       const double d = minus(static_cast<double>(inference.inputs()[Role::x][static_cast<std::size_t>(i)]), own.mean);
       const double rounding =

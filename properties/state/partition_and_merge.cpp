@@ -273,7 +273,7 @@ class EndToEnd {
           float& value = handed_[part][place];
           if (outcome != nullptr) {
             value = outcome->outputs[own][q];
-            return demand.bounds.tolerance[own][q] + exact.bound;
+            return demand.bounds->tolerance[own][q] + exact.bound;
           }
           value = static_cast<float>(exact.hi);
           return std::fabs(minus(static_cast<double>(value), exact)) * (1 + 0x1p-50) + exact.bound;
@@ -304,7 +304,7 @@ class EndToEnd {
     for (std::size_t q = 0; q < errors_.size(); ++q) {
       const Moved moved = moved_by(errors_[q]);
       const auto add = [&](Role role, double by) {
-        auto& tolerance = demand.bounds.tolerance[role];
+        auto& tolerance = demand.bounds.own().tolerance[role];
         if (tolerance.empty()) return;
         // The bound of a group that became NaN on the way is 0; then what is wrong is found where it arose.
         const bool number = merged.out[role][q].finite() && std::isfinite(by);

@@ -475,7 +475,7 @@ void BackwardDiagnosis::other_uses(const Visit& visit) const {
     visit(diagnosis,
           fmt::format("{} of {}; declared is {}", suspected_roles(), name_of_use(use), name_of_use(declared)),
           fmt::format("declare `.saved_use = {}` in its claim to be held to that", declaration_of(use)),
-          whole(*demand.truth, demand.bounds));
+          whole(*demand.truth, *demand.bounds));
   }
 }
 

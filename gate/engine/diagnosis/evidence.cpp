@@ -65,7 +65,7 @@ Evidence::Evidence(const Problem& problem, const Inputs& inputs, const Subject& 
       case_(problem, inputs),
       demand_(demand_of(case_, subject)),
       truth_(*demand_.truth),
-      bounds_(demand_.bounds) {
+      bounds_(*demand_.bounds) {
   collect();
 }
 
@@ -208,7 +208,7 @@ Fit Evidence::whole(const Problem& problem, const Inputs& inputs) const {
   }
   const Case other(problem, inputs);
   const Demand demand = demand_of(other, subject_);
-  return whole(*demand.truth, demand.bounds);
+  return whole(*demand.truth, *demand.bounds);
 }
 
 // Whether another convention changes anything in a backward phase: nothing is stored there, and a truth costs much.
@@ -300,7 +300,7 @@ bool Evidence::covered_by(const Claim& claim) const {
   runner::KernelInfo kernel = subject_.kernel;
   kernel.claim = claim;
   const Demand demand = demand_of(case_, Subject{subject_.row, subject_.phase, kernel, subject_.convention});
-  const Bounds& bounds = demand.bounds;
+  const Bounds& bounds = *demand.bounds;
   return std::all_of(suspects_.begin(), suspects_.end(), [&](const Place& place) {
     return error_of(place.role, place.index) <=
            bounds.tolerance[place.role][place.index] + truth_.out[place.role][place.index].bound;
