@@ -295,6 +295,13 @@ std::vector<Role> written(const Problem& problem, std::span<const Role> roles) {
   return result;
 }
 
+std::string declined_variations(std::span<const runner::Outcome> outcomes) {
+  if (outcomes.size() < 2) return "";
+  for (const runner::Outcome& outcome : outcomes.subspan(1))
+    if (outcome.status == runner::Status::ok) return "";
+  return outcomes[1].text.empty() ? "no reason given" : outcomes[1].text;
+}
+
 runner::Call call_of(const Problem& problem, const Inputs& inputs, const Subject& subject, runner::Filling filling) {
   return {subject.kernel.index, problem, inputs, filling};
 }

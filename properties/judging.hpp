@@ -53,6 +53,9 @@ void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::
 // The roles that a problem writes, of these.
 [[nodiscard]] std::vector<Role> written(const Problem& problem, std::span<const Role> roles);
 
+// The kernel's reason for declining all variations of the first call, "" if it tried one or there are none.
+[[nodiscard]] std::string declined_variations(std::span<const runner::Outcome> outcomes);
+
 // One plain call, the usual first stage.
 [[nodiscard]] std::vector<runner::Call> one_call(const Case& c, const Subject& subject);
 [[nodiscard]] runner::Call call_of(const Problem& problem, const Inputs& inputs, const Subject& subject,

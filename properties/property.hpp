@@ -95,6 +95,7 @@ struct Judgement {
   std::optional<Violation> violation;
   bool discarded = false;       // the case says nothing (precondition on data not met)
   std::string skipped;          // a sentence: why the case could not be tried (memory)
+  std::string declined;         // the kernel's reason for declining every variation that the case is about
   std::int64_t elements = 0;    // compared
   std::int64_t not_judged = 0;  // elements whose bound was infinite
   double worst_share = 0;       // of a bound

@@ -42,11 +42,6 @@ PlanCoverage coverage_of_phase(const runner::KernelInfo& kernel, Phase phase, co
   return coverage;
 }
 
-// The dimensions are about calls that write an element for each of x.
-bool normalizes(Phase phase) {
-  return phase == Phase::forward_training || phase == Phase::forward_inference || is_backward(phase);
-}
-
 }  // namespace
 
 std::vector<PlanCoverage> plan_coverage(const Gate& gate, const RunOptions& options) {
@@ -55,7 +50,8 @@ std::vector<PlanCoverage> plan_coverage(const Gate& gate, const RunOptions& opti
     for (const runner::KernelInfo& kernel : plugin->kernels) {
       if (!kernel.variant || kernel.conventions.empty() || !selected(options.kernels, kernel.name)) continue;
       for (const Phase phase : kernel.phases)
-        if (selected(options.phases, name_of(phase)) && normalizes(phase))
+        // The dimensions are about calls that write an element for each of x.
+        if (selected(options.phases, name_of(phase)) && !is_statistics(phase))
           result.push_back(coverage_of_phase(kernel, phase, options));
     }
   return result;

@@ -156,6 +156,9 @@ CaseResult judge_case(const Property& property, const Case& one_case, const Subj
     } else if (!result.judgement.skipped.empty()) {
       result.end = CaseEnd::skipped;
       result.reason = result.judgement.skipped;
+    } else if (!result.judgement.declined.empty()) {
+      result.end = CaseEnd::refused;
+      result.reason = result.judgement.declined;
     } else if (result.judgement.discarded) {
       result.end = CaseEnd::discarded;
     }

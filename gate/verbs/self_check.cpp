@@ -159,7 +159,7 @@ void add_self_check(CLI::App& command, int& exit_code) {
       ->allow_extra_args(false);
   verb->add_option("--seed", options->common.run.seed, "of the plan")->type_name("NUMBER");
   options->common.run.jobs = default_jobs();
-  verb->add_option("--jobs,-j", options->common.run.jobs, "gate processes that share the work")
+  verb->add_option("--jobs,-j", options->common.run.jobs, "pieces that are tried at once")
       ->type_name("NUMBER")
       ->check(CLI::Range(1, 256));
   verb->add_option("--json", options->json, "write the result as JSON (repeatable)")

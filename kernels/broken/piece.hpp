@@ -209,7 +209,7 @@ inline void put_inference_dx(const Tensors& t, const Group& group, const Statist
 
 // Statistics of parts, and of their union.
 
-inline void put_part_statistics(const ng_call&, const Tensors& t, const Group& group) {
+inline void put_part_statistics(const Tensors& t, const Group& group) {
   const float mean = sum_of(t.x, group) / group.count();
   t.mean.put(group.first, mean);
   t.stat.put(group.first, squares_around(t.x, group, mean) / group.count());

@@ -53,8 +53,8 @@ Ending ending_of(std::int32_t status) {
   }
 }
 
-// Whether one plan serves both calls: everything that `prepare` may rely on is equal. Data, step and alignment may
-// differ.
+// Whether one plan serves both calls: everything that `prepare` may rely on is equal. Data, step, alignment and the
+// caller's floating-point state may differ.
 bool same_description(const CallRecord& a, const CallRecord& b) {
   const auto in_place = [](const CallRecord& record) {
     const auto phase = static_cast<Phase>(record.phase);

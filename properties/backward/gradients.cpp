@@ -112,6 +112,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   planner.add_subsets();
   planner.add_shapes({Profile::conditioned});
   add_counts(planner);
+  planner.add_count_residues();
   if (subject.kernel.max_threads > 1) planner.add_threads();
   if (planner.primary())
     for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
@@ -131,6 +132,15 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     empty.saved = true;
     planner.add(empty);
   }
+  // Every tail behind loops of 64, which the lengths above leave some of.
+  if (planner.primary())
+    for (std::int64_t length = 192; length < 256; ++length) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.groups = 1;
+      recipe.kappa = 1;
+      planner.add(recipe);
+    }
   add_corpus(planner, subject);
   // Special values have a property of their own.
   planner.cover([](Profile profile) { return profile != Profile::special; });

@@ -67,6 +67,7 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
 
 Judgement judge(const Case& c, const Subject& subject, std::span<const runner::Outcome> outcomes, Bench&) {
   Judgement judgement;
+  judgement.declined = declined_variations(outcomes);
   const auto& claim = subject.kernel.claim;
   const Demand demand = demand_of(c, subject);
   const auto roles = written(c.problem(), output_roles);
@@ -75,7 +76,7 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     if (outcomes[j].status != runner::Status::ok) continue;
     const bool before = judgement.violation.has_value();
     judge_within_bounds(c, claim, demand, outcomes[j].outputs, roles, judgement);
-    if (claim.layout_invariant && j > 0)
+    if (claim.layout_invariant && claim.deterministic && j > 0)
       judge_equal(c, outcomes[0].outputs, outcomes[j].outputs, roles, nullptr, "at another alignment", judgement);
     if (!before && judgement.violation && j > 0)
       judgement.violation->at += "  with " + std::string(name_of(moved[j - 1].role)) + " moved by " +

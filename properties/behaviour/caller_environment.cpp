@@ -9,7 +9,8 @@
 // threads, an operation does so or does not, and both are allowed for.
 //
 // Besides ordinary data there are subnormal ones: x around 2^-130 with an eps of 2^-100 (so that x̂ is a normal number),
-// gamma and dy around 2^-130. The result in the ordinary state is held to the claim as it stands. Preconditions: none.
+// gamma, dy and (alone) beta around 2^-130. The result in the ordinary state is held to the claim as it stands.
+// Preconditions: none.
 #include <algorithm>
 
 #include "properties/generators/plan.hpp"
@@ -21,7 +22,7 @@ namespace {
 
 bool applies(const Subject& subject) { return is_primary(subject); }
 
-enum class Tiny { x, gamma, dy };
+enum class Tiny { x, gamma, dy, beta };
 
 // Of ±(1 … 1023)·2^-140: subnormal, below 2^-130.
 std::vector<float> subnormals(std::size_t count, std::uint64_t key) {
@@ -56,20 +57,25 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.kappa = 1;
       planner.add(recipe);
     }
+  // A merge reads statistics of ordinary size, and no x.
+  if (subject.phase == Phase::merge_statistics) return planner.take();
   const bool backward = is_backward(subject.phase);
   std::uint64_t key = seed * 64 + 1;
   for (std::int64_t round = 0; round < planner.by_effort(1, 4, 16); ++round)
     for (const std::int64_t length : {4, 7, 16, 33, 100})
-      for (const Tiny tiny : {Tiny::x, Tiny::gamma, Tiny::dy}) {
+      for (const Tiny tiny : {Tiny::x, Tiny::gamma, Tiny::dy, Tiny::beta}) {
         ++key;
         if (tiny == Tiny::dy && !backward) continue;
         if (tiny == Tiny::gamma && !supports(subject, Role::gamma)) continue;
-        const Role role = tiny == Tiny::x ? Role::x : tiny == Tiny::gamma ? Role::gamma : Role::dy;
+        if (tiny == Tiny::beta && (backward || !supports(subject, Role::beta))) continue;
+        constexpr std::array roles{Role::x, Role::gamma, Role::dy, Role::beta};
+        const Role role = roles[static_cast<std::size_t>(tiny)];
         Problem p;
         p.shape = shape_with(subject.row, length, 2, key);
         p.saved = true;
         // What is lost must not be hidden behind beta.
-        p.beta = backward && key % 2 == 0;
+        p.beta = tiny == Tiny::beta || (backward && key % 2 == 0);
+        if (tiny == Tiny::beta) p.profile = Profile::constant, p.kappa = 0;  // and nothing hides beta
         p.eps = tiny == Tiny::x ? 0x1p-100 : 1e-3F;
         p.given = Given::saved;
         const AxisSet axes = axes_of(role, subject.row);

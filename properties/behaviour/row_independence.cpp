@@ -92,7 +92,9 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   }
   result.push_back(call_of(c.problem(), inputs, subject));
   if (!inside_a_sample(subject.row)) return result;
-  const Problem more = with_more_samples(c.problem());
+  Problem more = with_more_samples(c.problem());
+  // Values that are written out are those of the samples at hand.
+  for (const Role role : grouped_roles) more.values[role].clear();
   Inputs longer = make_inputs(more);
   // N is the outermost logical axis, so that the samples of the case come first.
   for (const Role role : grouped_roles)

@@ -45,6 +45,14 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       }
       ++i;
     }
+  // One row that is long enough to be split, by numbers of threads that leave a remainder.
+  for (const std::int32_t threads : {3, 5, 6, 7, 12}) {
+    Recipe recipe;
+    recipe.length = 1030;
+    recipe.groups = 1;
+    recipe.threads = std::min(threads, subject.kernel.max_threads);
+    planner.add(recipe);
+  }
   return planner.take();
 }
 
@@ -73,7 +81,8 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     if (outcomes[j].status != runner::Status::ok) continue;
     const bool before = judgement.violation.has_value();
     judge_within_bounds(c, claim, demand, outcomes[j].outputs, roles, judgement);
-    if (claim.thread_invariant && claim.deterministic && j > 0)
+    // The third call has another layout as well, whose bits are not promised.
+    if (claim.thread_invariant && claim.deterministic && j == 1)
       judge_equal(c, outcomes[0].outputs, outcomes[j].outputs, roles, nullptr, "on several threads", judgement);
     if (!before && judgement.violation)
       judgement.violation->at += "  on " + std::to_string(j == 0 ? 1 : c.problem().threads) + " threads";

@@ -57,15 +57,34 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
   planner.add_subsets();
   planner.add_shapes({Profile::conditioned, Profile::outlier_channels});
   planner.add_counts();
+  planner.add_count_residues();
   if (subject.kernel.max_threads > 1) planner.add_threads();
   if (planner.primary())
-    for (const std::int64_t length : {16384 + 3, 65536 + 9}) {
+    for (const std::int64_t length : {16384 + 3, 24576 + 5437, 65536 + 9}) {
       Recipe recipe;
       recipe.length = length;
       recipe.groups = 1;
       recipe.kappa = 20;
       planner.add(recipe);
     }
+  // Every tail behind loops of 64, which the lengths above leave some of.
+  if (planner.primary())
+    for (std::int64_t length = 192; length < 256; ++length) {
+      Recipe recipe;
+      recipe.length = length;
+      recipe.groups = 1;
+      recipe.kappa = 1;
+      planner.add(recipe);
+    }
+  // A parameter of 0 is one, first among its fellows or not.
+  Problem zero;
+  zero.shape = shape_with(subject.row, 3, 2, 0);
+  for (const Role role : {Role::gamma, Role::beta}) {
+    std::vector<float>& values = zero.values[role];
+    const auto channels = element_count(restricted(zero.shape, axes_of(role, subject.row)));
+    for (std::int64_t i = 0; i < channels; ++i) values.push_back(static_cast<float>(i % 3));
+  }
+  planner.add(zero);
   add_corpus(planner, subject);
   // Special values have a property of their own.
   planner.cover([](Profile profile) { return profile != Profile::special; });

@@ -147,10 +147,12 @@ std::vector<runner::Call> calls(const Case& c, const Subject& subject) {
   return result;
 }
 
-// y is exactly β where gamma in use is 0. `demand` tells where nothing overflows and y is a number: of this problem, or
-// of one with other gamma and beta.
-void judge_zeros(const Case& c, const VariantRow& row, const Demand& demand, const Inputs& outputs,
+// y is exactly β where gamma in use is 0 (0 where β is subnormal and the claim flushes). `demand` tells where nothing
+// overflows and y is a number: of this problem, or of one with other gamma and beta.
+void judge_zeros(const Case& c, const Subject& subject, const Demand& demand, const Inputs& outputs,
                  Judgement& judgement) {
+  const VariantRow& row = subject.row;
+  const bool flushes = subject.kernel.claim.subnormals == Subnormals::flushed;
   const Problem& problem = c.problem();
   const Groups groups(problem.shape, row);
   for (std::int64_t q = 0; q < groups.count(); ++q)
@@ -165,6 +167,7 @@ void judge_zeros(const Case& c, const VariantRow& row, const Demand& demand, con
       const double beta = beta_in_use(problem, c.inputs(), row, at);
       const auto got = static_cast<double>(outputs[Role::y][index]);
       if (got == beta || judgement.violation) return;
+      if (flushes && got == 0 && std::fabs(beta) < 0x1p-126) return;
       Violation violation;
       violation.at = place(problem, Role::y, index, outputs[Role::y]);
       violation.got = both_ways(got);
@@ -235,14 +238,14 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
     const Case& other = with(c, subject.row, which);
     const Inputs& outputs = outcomes[1 + which].outputs;
     if (which == zero) {
-      judge_zeros(other, subject.row, plain, outputs, judgement);
+      judge_zeros(other, subject, plain, outputs, judgement);
     } else if (which == turned && claim.deterministic && problem.convention.gamma == GammaOffset::plain) {
       Inputs expected = outcomes[0].outputs;
       for (float& value : expected[Role::y]) value = -value;
       judge_equal(other, expected, outputs, roles, nullptr, "with gamma and beta turned", judgement);
     } else {
       Demand demand = demand_of(other, subject);
-      if (which == some_zero) judge_zeros(other, subject.row, demand, outputs, judgement);
+      if (which == some_zero) judge_zeros(other, subject, demand, outputs, judgement);
       if (which == restored) judge_restored(other, subject.row, demand, outputs, judgement);
       if (which == identity) demand.truth = &with(c, subject.row, without).truth();
       judge_within_bounds(other, claim, demand, outputs, roles, judgement);

@@ -354,6 +354,23 @@ void Planner::add_counts() {
   add_roots();
 }
 
+void Planner::add_count_residues() {
+  if (!primary()) return;
+  for (std::int64_t r = 0; r < 16; ++r)
+    for (const Shape& shape : {Shape{2, 1, 33 + r, 3}, Shape{17 + r, 1, 3, 5}}) {
+      Problem p;
+      p.shape = shape;
+      p.saved = p.running = true;
+      p.given = Given::running;
+      p.kappa = 3;
+      add(p);
+      if (shape[0] != 2) continue;
+      for (const Role role : {Role::x, Role::y, Role::dy, Role::dx})
+        p.layout[role].order = {Axis::n, Axis::s, Axis::g, Axis::k};
+      add(p);
+    }
+}
+
 // Groups of zeros: the saved statistic is the reciprocal root of eps, and nothing else rounds. Some digits of a
 // radicand hide a root that is a few units off, as one of Newton's steps too few leaves it, and others show it.
 void Planner::add_roots() {

@@ -56,6 +56,7 @@ class Planner {
   // shapes in which extents that a kernel may mix up all differ, are 1, or are all large, in two layouts; every subset
   // of gamma and beta at sizes that have a fast path. Cotangents change from one to the next.
   void add_counts();
+  void add_count_residues();  // channels and samples in every residue of 16, in two layouts
   void add_roots();    // of eps alone, part of the counts
   void add_threads();  // few and many groups, short and long, on 2 to 6 threads
   void add_shapes(const std::vector<Profile>& profiles);

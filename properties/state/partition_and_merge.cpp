@@ -60,8 +60,9 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       planner.add(problem);
       ++i;
     }
-  // Counts that sum to more than float32 counts.
-  for (const std::vector<float>& counts : {std::vector<float>{0x1p24F, 3}, {0x1p23F, 0x1p24F, 0x1p24F - 1, 1}}) {
+  // Counts that sum to more than float32 counts, and to more than an int32 holds.
+  for (const std::vector<float>& counts :
+       {std::vector<float>{0x1p24F, 3}, {0x1p23F, 0x1p24F, 0x1p24F - 1, 1}, std::vector<float>(130, 0x1p24F)}) {
     Problem problem;
     problem.shape = shape_with(subject.row, static_cast<std::int64_t>(counts.size()), 3, 0);
     problem.profile = Profile::drift;

@@ -49,6 +49,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       planner.add(recipe);
       ++i;
     }
+  planner.add_count_residues();
   // Batch 2 with positions: n is N*S, neither N nor S.
   Problem two;
   two.shape = {2, 1, 3, 16};

@@ -85,14 +85,16 @@ double power_of_two(std::int32_t exponent) {
 double fraction(std::uint32_t word) { return static_cast<double>(word >> 8U) * 0x1p-24; }
 double sign(std::uint32_t word) { return (word & 1U) != 0 ? -1.0 : 1.0; }
 
-// A normal-like number: eight uniform 16-bit integers, centred, times sqrt(3/2) over 2^16. Mean 0, variance
-// 1 - 2^-32, |z| < 4.9. Almost every element is one, so they are one block of Philox of seven rounds, the fewest that
-// pass BigCrush (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011).
+// A normal-like number: eight uniform 16-bit integers, centred, times sqrt(3/2), rounded to an integer, over 2^16. Mean
+// 0, variance 1 within 2^-31, |z| < 4.9; a multiple of 2^-16, so that there is room for exact shifts below a float32.
+// Almost every element is one, so each is one block of Philox of seven rounds, the fewest that pass BigCrush (Salmon,
+// Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC 2011).
 double normal_like(std::uint64_t key, std::uint64_t stream, std::uint64_t index) {
   std::uint32_t sum = 0;
   for (const std::uint32_t word : philox<7>(key, stream, index).w) sum += (word & 0xFFFFU) + (word >> 16U);
   constexpr double sqrt_3_over_2 = 0x1.3988e1409212ep+0;
-  return (static_cast<double>(sum) - 8 * 32767.5) * 0x1p-16 * sqrt_3_over_2;
+  constexpr double to_integer = 0x1.8p52;
+  return ((static_cast<double>(sum) - 8 * 32767.5) * sqrt_3_over_2 + to_integer - to_integer) * 0x1p-16;
 }
 
 // ---- groups -------------------------------------------------------------------------------------------------------

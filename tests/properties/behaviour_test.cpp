@@ -140,7 +140,7 @@ TEST_P(Behaviour, ThatLooksAtWhatItMustNotIsWrong) {
   const auto eps_of_the_first = [](const runner::Call& call, std::size_t before, runner::Outcome& o) {
     if (before > 0 && (call.problem.eps == 0.25 || call.problem.eps == 0.5)) spoil(o);
   };
-  const auto gamma_moved = [](const runner::Call& call, std::size_t, runner::Outcome& o) {
+  const auto x_moved = [](const runner::Call& call, std::size_t, runner::Outcome& o) {
     if (call.moved[Role::x] == 7) nudge(o);
   };
   wrong(threads, on_threads);
@@ -148,7 +148,7 @@ TEST_P(Behaviour, ThatLooksAtWhatItMustNotIsWrong) {
   wrong(caller_environment, leaves_state);
   wrong(repeated_calls, second_call);
   wrong(repeated_calls, eps_of_the_first);
-  wrong(alignments, gamma_moved);
+  wrong(alignments, x_moved);
 }
 
 // Without a promise one ulp is nothing, and a wrong value is. (Beside beta an element may owe all but half an ulp to
@@ -172,6 +172,36 @@ TEST_P(Behaviour, IsHeldToBoundsWhereNothingIsPromised) {
   }
 }
 
+// Bits that depend on the layout are no matter of threads, also where the call in place has another layout.
+TEST_P(Behaviour, OfAPromiseAboutThreadsSaysNothingOfLayouts) {
+  auto kernel = kernel_of(GetParam());
+  kernel.claim.layout_invariant = false;
+  kernel.mixed = true;
+  const std::uint64_t beta = std::uint64_t{1} << index_of(Role::beta);
+  for (const Phase phase : kernel.phases) kernel.roles[static_cast<std::size_t>(phase)].supported &= ~beta;
+  const auto in_place = [](const runner::Call& call, std::size_t, runner::Outcome& o) {
+    if (call.problem.in_place && group_size(call.problem) >= 4) nudge(o);
+  };
+  EXPECT_FALSE(try_property(threads, kernel, Phase::forward_training, in_place, Effort::standard).violation);
+}
+
+// Who declines every variation is not tried, and that is counted as a refusal.
+TEST_P(Behaviour, OfWhoDeclinesEveryVariationIsRefused) {
+  const auto kernel = kernel_of(GetParam());
+  const Subject subject{row_of(GetParam()), Phase::forward_training, kernel, kernel.conventions.front()};
+  for (const bool all : {true, false}) {
+    MadeBench bench(kernel, [all](const runner::Call& call, std::size_t before, runner::Outcome& o) {
+      if (!call.may_be_refused || (!all && before == 2)) return;
+      o.status = runner::Status::unsupported;
+      o.text = "not aligned";
+      o.outputs = {};
+    });
+    const Case c(alignments.plan(subject, Effort::quick, 1).front());
+    const Judgement judgement = alignments.judge(c, subject, bench.run(alignments.calls(c, subject)), bench);
+    EXPECT_EQ(judgement.declined, all ? "not aligned" : "");
+  }
+}
+
 // A variation that supports declines says nothing of the others.
 TEST_P(Behaviour, OfADeclinedVariationHidesNoOther) {
   const auto kernel = kernel_of(GetParam());
@@ -192,6 +222,25 @@ INSTANTIATE_TEST_SUITE_P(EveryRow, Behaviour,
                          testing::Values(Variant::batch_norm, Variant::layer_norm, Variant::group_norm,
                                          Variant::instance_norm, Variant::rms_norm),
                          [](const auto& info) { return std::string(row_of(info.param).name); });
+
+// Values that a shrunk problem writes out are of its own samples; there are none for those that are added.
+TEST(RowIndependence, AddsSamplesToValuesThatAreWrittenOut) {
+  const auto kernel = kernel_of(Variant::layer_norm);
+  const Subject subject{row_of(Variant::layer_norm), Phase::forward_training, kernel, kernel.conventions.front()};
+  const auto problem =
+      parse_problem("forward_training layer_norm n=2 g=1 k=2 s=1 gamma=0 beta=0 key=0x5 values=x:[1,2,3,4]");
+  ASSERT_TRUE(problem.problem.has_value());
+  const Case c(*problem.problem);
+  const auto calls = row_independence.calls(c, subject);
+  ASSERT_EQ(calls.size(), 3U);
+  const std::vector<float>& longer = calls[2].inputs[Role::x];
+  ASSERT_GT(longer.size(), 4U);
+  EXPECT_EQ(std::vector<float>(longer.begin(), longer.begin() + 4), (std::vector<float>{1, 2, 3, 4}));
+  MadeBench bench(kernel, {});
+  const Judgement judgement = row_independence.judge(c, subject, bench.run(calls), bench);
+  EXPECT_FALSE(judgement.violation.has_value());
+  EXPECT_GT(judgement.elements, 0);
+}
 
 // Above 2^22 elements groups are judged one by one; what does not fit into memory is skipped with a sentence.
 TEST(Extents, LargeTensorsAreJudgedInSamplesOrSkipped) {

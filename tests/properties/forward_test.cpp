@@ -122,6 +122,23 @@ TEST_P(PerfectForwardKernels, AreJudgedAsRight) {
     }
 }
 
+// Data without a centre leave bits free below a float32's 24, so that groups of any length can be shifted exactly.
+TEST(ShiftInvariance, TriesOrdinaryDataOfEveryLength) {
+  const auto kernel = kernel_of(Variant::layer_norm);
+  const Subject subject{row_of(Variant::layer_norm), Phase::forward_training, kernel, kernel.conventions.front()};
+  MadeBench bench(kernel, {});
+  std::int64_t tried = 0;
+  for (const Problem& problem : shift_invariance.plan(subject, Effort::quick, 1)) {
+    if (problem.profile != Profile::conditioned || group_size(problem) < 16 || group_size(problem) > 300) continue;
+    const Case c(problem);
+    const Judgement judgement =
+        shift_invariance.judge(c, subject, bench.run(shift_invariance.calls(c, subject)), bench);
+    EXPECT_FALSE(judgement.discarded) << print(problem);
+    ++tried;
+  }
+  EXPECT_GT(tried, 3);
+}
+
 std::string name_of_row(const testing::TestParamInfo<Variant>& info) { return std::string(row_of(info.param).name); }
 
 INSTANTIATE_TEST_SUITE_P(Rows, PerfectForwardKernels,

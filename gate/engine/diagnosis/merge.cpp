@@ -112,18 +112,20 @@ void MergeDiagnosis::for_each_prediction(const Visit& visit) const {
            return result;
          });
   }
-  with("total count taken for that of the first part times their number",
-       "sums over as many elements as if every part counted what the first does", [&](std::int64_t group) {
-         const double n = static_cast<double>(inputs_[Role::part_count].front()) * static_cast<double>(groups_.size());
-         Part result;
-         const std::vector<Part> parts = parts_of(group);
-         for (const Part& part : parts) result.mean += part.n * part.mean / n;
-         for (const Part& part : parts) {
-           const double d = part.mean - result.mean;
-           result.variance += part.n * (part.variance + d * d) / n;
-         }
-         return result;
-       });
+  if (!inputs_[Role::part_count].empty())
+    with("total count taken for that of the first part times their number",
+         "sums over as many elements as if every part counted what the first does", [&](std::int64_t group) {
+           const double n =
+               static_cast<double>(inputs_[Role::part_count].front()) * static_cast<double>(groups_.size());
+           Part result;
+           const std::vector<Part> parts = parts_of(group);
+           for (const Part& part : parts) result.mean += part.n * part.mean / n;
+           for (const Part& part : parts) {
+             const double d = part.mean - result.mean;
+             result.variance += part.n * (part.variance + d * d) / n;
+           }
+           return result;
+         });
   const bool last_counts = !inputs_[Role::part_count].empty() && inputs_[Role::part_count].back() != 0;
   if (last_counts && groups_.size() > 1)
     with("last part lost", "the union of all parts but the last one", [&](std::int64_t group) {

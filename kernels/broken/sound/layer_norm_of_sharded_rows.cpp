@@ -10,7 +10,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
   for (std::int64_t index = 0; index < group_count(*call); ++index) {
     const Group group(*call, index);
     if (call->phase == NG_STATISTICS) {
-      put_part_statistics(*call, t, group);
+      put_part_statistics(t, group);
       continue;
     }
     double n = 0, mean = 0, squares = 0;

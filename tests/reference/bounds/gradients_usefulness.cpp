@@ -98,7 +98,8 @@ TEST(GradientUsefulness, sound_kernels_use_a_fair_part_of_a_bound_of_some_ulps) 
         EXPECT_GT(s.dx, 0.05) << n << " " << kappa;
         EXPECT_GT(s.dgamma, 0.03) << n << " " << kappa;
         if (use == SavedUse::short_form) {
-          EXPECT_LE(s.row_ulps, 16) << n << " " << kappa;
+          // Some ten roundings of the row's scale, which stands anywhere in its binade.
+          EXPECT_LE(s.row_ulps, 20) << n << " " << kappa;
         }
       }
 }

@@ -75,7 +75,7 @@ TEST(Data, RecordedElements) {
     text += "| ";
   }
   EXPECT_EQ(text,
-            "-0x1.2af29ep+3 -0x1.c25b08p+3 -0x1.7efa56p+3 -0x1.5b76d8p+3 -0x1.5e2464p+3 -0x1.46836p+3 | "
+            "-0x1.2af2a4p+3 -0x1.c25b04p+3 -0x1.7efa64p+3 -0x1.5b76e8p+3 -0x1.5e2468p+3 -0x1.468368p+3 | "
             "-0x1.dbb5b4p+1 0x1.090faap+1 0x1.9fdcb6p+1 | -0x1.7ce9dcp+2 0x1.20e83ap+1 -0x1.14cf2p+1 | ");
 }
 
@@ -668,9 +668,9 @@ TEST(Data, RecordedGradients) {
     text += "| ";
   }
   EXPECT_EQ(text,
-            "-0x1.2af29ep+3 -0x1.c25b08p+3 -0x1.7efa56p+3 -0x1.5b76d8p+3 -0x1.5e2464p+3 -0x1.46836p+3 | "
-            "-0x1.796d54p+3 -0x1.555f8ap+3 | 0x1.088756p-1 0x1.83b3b6p+1 | 0x1.1157bep+3 -0x1.83a858p-1 0x1.b2dc08p+1 "
-            "-0x1.796338p+0 -0x1.f855e4p-1 -0x1.606344p+2 | 0x1.4a7c34p+2 -0x1.b6951p+2 0x1.0cd59cp+2 | ");
+            "-0x1.2af2a4p+3 -0x1.c25b04p+3 -0x1.7efa64p+3 -0x1.5b76e8p+3 -0x1.5e2468p+3 -0x1.468368p+3 | "
+            "-0x1.796d5ap+3 -0x1.555f92p+3 | 0x1.088766p-1 0x1.83b3a6p+1 | 0x1.1157c6p+3 -0x1.83a7bcp-1 0x1.b2dbc2p+1 "
+            "-0x1.7962p+0 -0x1.f85814p-1 -0x1.60634cp+2 | 0x1.4a7c34p+2 -0x1.b6951p+2 0x1.0cd59cp+2 | ");
 }
 
 TEST(Data, OnesAndPooledAreConstantWhereTheyMayBeBroadcast) {

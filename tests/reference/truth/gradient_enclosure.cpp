@@ -439,7 +439,7 @@ TEST(GradientEnclosure, TheFloorIsDecidedExactly) {
 
 // The comparison is sharp: values that are off by four bounds are refused, and so is another use of the same inputs.
 TEST(GradientEnclosure, RefusesWhatIsOffByAFewBounds) {
-  const Problem problem = problem_of("backward_training layer_norm n=2 g=1 k=9 s=1 kappa=1000 saved=1");
+  const Problem problem = problem_of("backward_training layer_norm n=2 g=1 k=9 s=1 kappa=1000 saved=1 key=0x2");
   const Inputs inputs = make_inputs(problem);
   const Truth truth = definition_backward(problem, inputs, SavedUse::short_form);
   const Evaluation evaluation(problem, inputs, SavedUse::short_form);
