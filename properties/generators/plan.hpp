@@ -57,8 +57,8 @@ class Planner {
   // of gamma and beta at sizes that have a fast path. Cotangents change from one to the next.
   void add_counts();
   void add_count_residues();  // channels and samples in every residue of 16, in two layouts
-  void add_roots();    // of eps alone, part of the counts
-  void add_threads();  // few and many groups, short and long, on 2 to 6 threads
+  void add_roots();           // of eps alone, part of the counts
+  void add_threads();         // few and many groups, short and long, on 2 to 6 threads
   void add_shapes(const std::vector<Profile>& profiles);
   void add_subsets();
   // The last of a plan: a problem for each cell of the coverage (coverage.hpp) that the plan leaves out, in profiles
