@@ -78,15 +78,14 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   witness.out = differences.out;
   Demand demand = demand_around_derivative(c, subject);
   demand.truth = &witness;
+  Bounds& bounds = demand.bounds.own();
   for (const Role role : gradient_roles)
-    for (std::size_t i = 0; i < witness.out[role].size(); ++i)
-      demand.bounds.own().tolerance[role][i] += witness.out[role][i].bound;
+    for (std::size_t i = 0; i < witness.out[role].size(); ++i) bounds.tolerance[role][i] += witness.out[role][i].bound;
   const Groups groups(problem.shape, subject.row);
   for (std::int64_t q = 0; q < groups.count(); ++q)
     if (differences.kink[static_cast<std::size_t>(q)])
-      groups.for_each(q, [&](std::int64_t i, const Shape&) {
-        demand.bounds.own().tolerance[Role::dx][static_cast<std::size_t>(i)] = infinity;
-      });
+      groups.for_each(
+          q, [&](std::int64_t i, const Shape&) { bounds.tolerance[Role::dx][static_cast<std::size_t>(i)] = infinity; });
   judge_within_bounds(c, subject.kernel.claim, demand, outcomes[0].outputs, written(problem, gradient_roles),
                       judgement);
   return judgement;

@@ -132,15 +132,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     empty.saved = true;
     planner.add(empty);
   }
-  // Every tail behind loops of 64, which the lengths above leave some of.
-  if (planner.primary())
-    for (std::int64_t length = 192; length < 256; ++length) {
-      Recipe recipe;
-      recipe.length = length;
-      recipe.groups = 1;
-      recipe.kappa = 1;
-      planner.add(recipe);
-    }
+  planner.add_tails();
   add_corpus(planner, subject);
   // Special values have a property of their own.
   planner.cover([](Profile profile) { return profile != Profile::special; });

@@ -67,15 +67,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
       recipe.kappa = 20;
       planner.add(recipe);
     }
-  // Every tail behind loops of 64, which the lengths above leave some of.
-  if (planner.primary())
-    for (std::int64_t length = 192; length < 256; ++length) {
-      Recipe recipe;
-      recipe.length = length;
-      recipe.groups = 1;
-      recipe.kappa = 1;
-      planner.add(recipe);
-    }
+  planner.add_tails();
   // A parameter of 0 is one, first among its fellows or not.
   Problem zero;
   zero.shape = shape_with(subject.row, 3, 2, 0);

@@ -371,6 +371,18 @@ void Planner::add_count_residues() {
     }
 }
 
+// lengths() leaves some of these tails out.
+void Planner::add_tails() {
+  if (!primary()) return;
+  for (std::int64_t length = 192; length < 256; ++length) {
+    Recipe recipe;
+    recipe.length = length;
+    recipe.groups = 1;
+    recipe.kappa = 1;
+    add(recipe);
+  }
+}
+
 // Groups of zeros: the saved statistic is the reciprocal root of eps, and nothing else rounds. Some digits of a
 // radicand hide a root that is a few units off, as one of Newton's steps too few leaves it, and others show it.
 void Planner::add_roots() {

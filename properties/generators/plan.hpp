@@ -57,6 +57,7 @@ class Planner {
   // of gamma and beta at sizes that have a fast path. Cotangents change from one to the next.
   void add_counts();
   void add_count_residues();  // channels and samples in every residue of 16, in two layouts
+  void add_tails();           // single groups with every tail behind loops of 64
   void add_roots();           // of eps alone, part of the counts
   void add_threads();         // few and many groups, short and long, on 2 to 6 threads
   void add_shapes(const std::vector<Profile>& profiles);

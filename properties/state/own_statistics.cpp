@@ -166,12 +166,13 @@ Judgement judge(const Case& c, const Subject& subject, std::span<const runner::O
   const bool reciprocal = problem.given == Given::saved && problem.convention.saved == SavedStatistic::rstd;
   const double of_spread = (reciprocal ? 1 : 0.5001) * unit_float32;
   const Groups groups(problem.shape, subject.row);
+  std::vector<double>& tolerances = demand.bounds.own().tolerance[Role::y];
   for (std::int64_t q = 0; q < groups.count(); ++q) {
     const GroupTruth& own = training.truth().groups[static_cast<std::size_t>(q)];
     const bool rounds = own.mean.finite() && own.rstd.finite() && is_normal_or_zero(own.mean.hi) &&
                         is_normal_or_zero(reciprocal ? own.rstd.hi : own.variance.hi);
     groups.for_each(q, [&](std::int64_t i, const Shape& at) {
-      double& tolerance = demand.bounds.own().tolerance[Role::y][static_cast<std::size_t>(i)];
+      double& tolerance = tolerances[static_cast<std::size_t>(i)];
       const double gamma = std::fabs(gamma_in_use(problem, inference.inputs(), subject.row, at));
       const double d = minus(static_cast<double>(inference.inputs()[Role::x][static_cast<std::size_t>(i)]), own.mean);
       const double rounding =
