@@ -233,15 +233,15 @@ void judge_within_bounds(const Case& c, const Claim& claim, const Demand& demand
       const float value = outputs[role][i];
       const double got = static_cast<double>(value);
       const double error = distance(got, truth[i]);
-      if (error == 0) continue;
+      if (error == 0) {
+        if (judgement.peak[role].index < 0) judgement.take(role, i, 0);
+        continue;
+      }
       const double ulps = error / ulp_float32(bounds.scale[role][i]);
       const double share = error / tolerance[i];
       // A bound as large as the scale itself (1/D of a constant group with a tiny eps) says nothing about quality.
       const bool telling = tolerance[i] < 0.5 * bounds.scale[role][i] || error > tolerance[i];
-      if (telling && share > judgement.worst_share) {
-        judgement.worst_share = share;
-        judgement.worst_role = role;
-      }
+      if (telling) judgement.take(role, i, share);
       // Ulps of a row that is zero throughout (a constant group without beta) would count nothing.
       const bool has_scale = bounds.scale[role][i] > 0x1p-126;
       if (has_scale) judgement.worst_row_ulp = std::max(judgement.worst_row_ulp, ulps);

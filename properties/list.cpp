@@ -30,6 +30,7 @@ std::span<const Property* const> property_list() {
       &finite_differences_of_the_forward,
       &dot_product,
       &jacobian,
+      &self_consistency,
       &gradient_identities,
       &cotangent_linearity,
       &training_and_inference,

@@ -35,6 +35,7 @@ extern const Property gradient_identities;
 extern const Property cotangent_linearity;
 extern const Property training_and_inference;
 extern const Property split_rows;
+extern const Property self_consistency;
 extern const Property exact_gradients;
 extern const Property single_value;
 extern const Property special_gradients;

@@ -104,6 +104,18 @@ struct Judgement {
   // bounds hold in this case; -1: nothing is known.
   std::int32_t fitting_uses = -1;
   Role worst_role = Role::y;
+  // By output: the largest telling share of a bound and the element that has it; index -1: none was judged.
+  struct Peak {
+    double share = 0;
+    std::int64_t index = -1;
+  };
+  PerRole<Peak> peak{};
+  void take(Role role, std::size_t index, double share) {
+    if (peak[role].index < 0 || share > peak[role].share) peak[role] = {share, static_cast<std::int64_t>(index)};
+    if (share <= worst_share) return;
+    worst_share = share;
+    worst_role = role;
+  }
 };
 
 // Runs calls on the kernel under test. `run` gives outcomes in order. A crash, a hang or a refusal among them is
@@ -139,6 +151,8 @@ struct Property {
   Judgement (*judge)(const Case&, const Subject&, std::span<const runner::Outcome> outcomes, Bench&);
   // What `judge` needs of the truth.
   Wanted wanted = Wanted::everything;
+  // The share of its elements that a unit must have judged; below it, it is mistrusted.
+  double judged_at_least = 0;
 };
 
 // All properties, in the order in which they are tried and reported.

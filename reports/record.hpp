@@ -36,6 +36,16 @@ struct Worst {
   std::string output;  // the role
 };
 
+// Of a backward: the worst of one output under one family of upstream gradients.
+struct WorstOfOutput {
+  std::string output;
+  std::string cotangent;
+  double share_of_bound = 0;
+  std::string at;
+  std::string problem;
+  std::int64_t index = -1;  // of its case in the plan
+};
+
 // One kernel × target × phase × convention × property.
 struct Unit {
   std::string kernel;
@@ -56,6 +66,7 @@ struct Unit {
   std::int64_t not_judged = 0;  // elements whose bound is infinite
   double seconds = 0;
   Worst worst;
+  std::vector<WorstOfOutput> worst_of_outputs;  // of backward phases, by output and cotangent
   // Bits 1 << ng_saved_use of what an undeclared use of saved statistics may be, by all cases; -1: nothing is known.
   std::int32_t fitting_uses = -1;
   std::optional<FindingRows> finding;

@@ -30,6 +30,9 @@ Violation violation_from(const Json& json) {
 
 Json to_json(const UnitTally& tally) {
   const Unit& unit = tally.unit;
+  Json outputs = Json::array();
+  for (const WorstOfOutput& worst : unit.worst_of_outputs)
+    outputs.push_back({worst.output, worst.cotangent, number(worst.share_of_bound), worst.at, worst.problem, worst.index});
   Json json = {{"kernel", unit.kernel},
                {"plugin", unit.plugin},
                {"source", unit.source},
@@ -51,6 +54,7 @@ Json to_json(const UnitTally& tally) {
                  {"row_ulp", number(unit.worst.row_ulp)},
                  {"problem", unit.worst.problem},
                  {"output", unit.worst.output}}},
+               {"outputs", std::move(outputs)},
                {"discarded", tally.discarded},
                {"skipped", tally.skipped},
                {"grave", tally.grave},
@@ -88,6 +92,9 @@ UnitTally tally_from(const Json& json) {
   unit.seconds = number(json.at("seconds"));
   const Json& worst = json.at("worst");
   unit.worst = {number(worst.at("share")), number(worst.at("row_ulp")), worst.at("problem"), worst.at("output")};
+  for (const Json& output : json.at("outputs"))
+    unit.worst_of_outputs.push_back(
+        {output.at(0), output.at(1), number(output.at(2)), output.at(3), output.at(4), output.at(5)});
   tally.discarded = json.at("discarded");
   tally.skipped = json.at("skipped");
   tally.grave = json.at("grave");

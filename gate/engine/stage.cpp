@@ -205,6 +205,7 @@ Stage set_stage(const Gate& gate, const RunOptions& options) {
               staged->property_index = p;
               if (!properties[p]->applies(staged->subject())) continue;
               staged->tally.unit = unit_of(*plugin, plugin->targets[t], kernel, phase, convention, *properties[p]);
+              staged->tally.judged_at_least = properties[p]->judged_at_least;
               if (station == nullptr) staged->tally.given_up = reason;
               stage.units.push_back(std::move(staged));
             }

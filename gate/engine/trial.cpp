@@ -7,6 +7,9 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <tuple>
+
+#include "properties/judging.hpp"
 
 namespace normgate {
 namespace {
@@ -219,6 +222,7 @@ void UnitTally::add(std::int64_t index, const Problem& problem, const CaseResult
   unit.not_judged += judgement.not_judged;
   unit.worst.row_ulp = std::max(unit.worst.row_ulp, share_of(judgement.worst_row_ulp));
   unit.fitting_uses &= judgement.fitting_uses;  // -1 leaves the other as it is
+  take_outputs(index, problem, judgement);
   const double share = share_of(judgement.worst_share);
   if (judgement.elements == 0 && share == 0) return;
   if (worst_index < 0 || share > unit.worst.share_of_bound ||
@@ -228,6 +232,35 @@ void UnitTally::add(std::int64_t index, const Problem& problem, const CaseResult
     unit.worst.problem = print(problem);
     unit.worst.output = std::string(name_of(judgement.worst_role));
   }
+}
+
+void UnitTally::take_outputs(std::int64_t index, const Problem& problem, const Judgement& judgement) {
+  if (!is_backward(problem.phase)) return;
+  for (const Role role : gradient_roles) {
+    const Judgement::Peak& peak = judgement.peak[role];
+    if (peak.index < 0) continue;
+    const auto known = std::find_if(unit.worst_of_outputs.begin(), unit.worst_of_outputs.end(), [&](const auto& worst) {
+      return worst.output == name_of(role) && worst.cotangent == name_of(problem.cotangent);
+    });
+    // The text is made where it is needed only.
+    if (known != unit.worst_of_outputs.end() && known->share_of_bound > share_of(peak.share)) continue;
+    take_output({std::string(name_of(role)), std::string(name_of(problem.cotangent)), share_of(peak.share),
+                 place(problem, role, static_cast<std::size_t>(peak.index)), print(problem), index});
+  }
+}
+
+// In the order of the names, so that the record does not depend on who comes first.
+void UnitTally::take_output(const WorstOfOutput& other) {
+  const auto key = [](const WorstOfOutput& worst) { return std::tie(worst.output, worst.cotangent); };
+  auto known = std::lower_bound(unit.worst_of_outputs.begin(), unit.worst_of_outputs.end(), other,
+                                [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  if (known == unit.worst_of_outputs.end() || key(*known) != key(other)) {
+    unit.worst_of_outputs.insert(known, other);
+    return;
+  }
+  if (other.share_of_bound > known->share_of_bound ||
+      (other.share_of_bound == known->share_of_bound && other.index < known->index))
+    *known = other;
 }
 
 void UnitTally::merge(const UnitTally& other) {
@@ -244,6 +277,7 @@ void UnitTally::merge(const UnitTally& other) {
   if (given_up.empty()) given_up = other.given_up;
   unit.worst.row_ulp = std::max(unit.worst.row_ulp, other.unit.worst.row_ulp);
   unit.fitting_uses &= other.unit.fitting_uses;
+  for (const WorstOfOutput& worst : other.unit.worst_of_outputs) take_output(worst);
   const double share = other.unit.worst.share_of_bound;
   if (other.worst_index >= 0 && (worst_index < 0 || share > unit.worst.share_of_bound ||
                                  (share == unit.worst.share_of_bound && other.worst_index < worst_index))) {
@@ -286,6 +320,11 @@ void UnitTally::settle() {
   } else if (unit.elements == 0) {
     unit.verdict = Verdict::mistrusted;
     unit.reason = fmt::format("nothing was compared in {} cases{}", unit.cases, refusals());
+  } else if (static_cast<double>(unit.elements) <
+             judged_at_least * static_cast<double>(unit.elements + unit.not_judged)) {
+    unit.verdict = Verdict::mistrusted;
+    unit.reason = fmt::format("{} of {} elements were judged; the others are too noisy", unit.elements,
+                              unit.elements + unit.not_judged);
   } else {
     unit.verdict = Verdict::passed;
     if (skipped > 0)

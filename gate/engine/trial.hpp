@@ -63,6 +63,7 @@ struct UnitTally {
   bool stopped = false;    // after too many of them
   std::string given_up;    // why the unit was not tried at all, or not to its end
   std::int64_t worst_index = -1;
+  double judged_at_least = 0;  // Property::judged_at_least
   std::int64_t refusal_index = -1;  // of the first refusal in plan order, whose reason is reported
   std::string refusal;
   std::optional<Failure> failure;
@@ -74,6 +75,8 @@ struct UnitTally {
   void settle();
 
  private:
+  void take_outputs(std::int64_t index, const Problem& problem, const Judgement& judgement);
+  void take_output(const WorstOfOutput& other);
   [[nodiscard]] std::string refusals() const;
 };
 

@@ -10,6 +10,8 @@
 //
 //  levels     e = γ d Δr - γ δ_m r^ + (element roundings ρ). With g = γ d r: Σ e g / Σ g² is at most
 //             |Δr|/r + δ r^ |Σγg| / Σg² + Σ|ρ||g| / Σg², and the mean of e at most (|Σγd| |Δr| + δ r^ |Σγ| + Σ|ρ|) / n.
+//             With a cotangent c, Σ c e is at most |Σcγd| |Δr| + δ r^ |Σcγ| + Σ|c||ρ|: errors that all elements share
+//             cancel in it as much as the terms do, which Σ|c||e| would not show.
 #include "reference/bounds/forward.hpp"
 
 #include "reference/bounds/judged.hpp"
@@ -26,12 +28,14 @@ using namespace bounds;
 
 class Forward : private StatisticsBounds {
  public:
-  Forward(const Problem& problem, const Inputs& inputs, const Truth& truth, const Claim& claim)
+  Forward(const Problem& problem, const Inputs& inputs, const Truth& truth, const Claim& claim,
+          const std::vector<float>* cotangent = nullptr)
       : StatisticsBounds(problem, claim),
         problem_(problem),
         inputs_(inputs),
         truth_(truth),
         claim_(claim),
+        cotangent_(cotangent),
         row_(row_of(problem.variant)),
         groups_(problem.shape, row_) {}
 
@@ -63,6 +67,7 @@ class Forward : private StatisticsBounds {
     const auto count = static_cast<std::size_t>(groups_.count());
     bounds_.levels.assign(count, {infinity, infinity});
     bounds_.in_range.assign(count, true);
+    if (cotangent_ != nullptr) bounds_.along.assign(count, infinity);
     if (problem_.running) batch_.resize(truth_.out[Role::running_var].size());
   }
   void set(Role role, std::size_t at, double tolerance, double scale, bool judged) {
@@ -97,6 +102,7 @@ class Forward : private StatisticsBounds {
     // Systematic sums of the levels, over γ as the kernel uses it.
     double row_scale = 0, gain_square = 0, gamma_square = 0, gamma_gain = 0, gamma_deviation = 0, gamma_sum = 0,
            rounding_gain = 0, rounding_sum = 0;
+    double along_deviation = 0, along_gamma = 0, along_rounding = 0, along_square = 0;
     bool level_judged = range && std::isfinite(s.rstd_error) && group.n > 0;
     groups_.for_each(q, [&](std::int64_t i, const Shape& at) {
       const auto index = static_cast<std::size_t>(i);
@@ -149,14 +155,28 @@ class Forward : private StatisticsBounds {
       gamma_sum += weight;
       rounding_gain += rho * std::fabs(product);
       rounding_sum += rho;
+      if (cotangent_ == nullptr) return;
+      const double c = static_cast<double>((*cotangent_)[index]) * weight;
+      along_deviation += c * d;
+      along_gamma += c;
+      along_square += c * c;
+      along_rounding += std::fabs(static_cast<double>((*cotangent_)[index])) * rho;
     });
     groups_.for_each(q, [&](std::int64_t i, const Shape&) {
       bounds_.scale[Role::y][static_cast<std::size_t>(i)] = std::max(row_scale, 0x1p-126);
     });
-    if (!level_judged || gain_square == 0) return;
+    if (!level_judged) return;
     // The signed sums are rounded in double: at most (n+8) 2^-52 of the sums of their moduli (8 for the terms
     // themselves), each of which is at most a product of two norms (Cauchy-Schwarz).
     const double n = static_cast<double>(group.n);
+    if (cotangent_ != nullptr) {
+      const double doubt = (n + 8) * 0x1p-52 * std::sqrt(along_square);
+      bounds_.along[static_cast<std::size_t>(q)] =
+          ((std::fabs(along_deviation) + doubt * std::sqrt(group.deviations)) * s.rstd_error +
+           (std::fabs(along_gamma) + doubt * std::sqrt(n)) * s.shift + along_rounding) *
+          slack_;
+    }
+    if (gain_square == 0) return;
     const double doubt = (n + 8) * 0x1p-52 * std::sqrt(gamma_square);
     const double gamma_gain_bound = std::fabs(gamma_gain) + doubt * std::sqrt(gain_square);
     const double gamma_deviation_bound = std::fabs(gamma_deviation) + doubt * std::sqrt(group.deviations);
@@ -251,6 +271,7 @@ class Forward : private StatisticsBounds {
   const Inputs& inputs_;
   const Truth& truth_;
   const Claim& claim_;
+  const std::vector<float>* cotangent_;
   const VariantRow& row_;
   Groups groups_;
   double slack_ = 1;
@@ -267,6 +288,11 @@ Bounds forward_bounds(const Problem& problem, const Inputs& inputs, const Truth&
     return Forward(training, inputs, truth, claim).run();
   }
   return Forward(problem, inputs, truth, claim).run();
+}
+
+Bounds forward_bounds_along(const Problem& problem, const Inputs& inputs, const Truth& truth, const Claim& claim,
+                            const std::vector<float>& cotangent) {
+  return Forward(problem, inputs, truth, claim, &cotangent).run();
 }
 
 }  // namespace normgate
