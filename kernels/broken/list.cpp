@@ -5,6 +5,7 @@
 // target only are in a plugin of their own, which has two targets: the others would only take twice the time there.
 #include <cstddef>
 
+#include "kernels/broken/own_forward.hpp"
 #include "kernels/broken/piece.hpp"
 
 // clang-format off
@@ -434,15 +435,21 @@ namespace {
 #define BROKEN_ON_A_TARGET(name)
 #define SOUND(name) &name,
 #endif
-const ng_kernel* const pieces[] = {NORMGATE_PIECES};
+constexpr const ng_kernel* pieces[] = {NORMGATE_PIECES};
 #undef BROKEN
 #undef BROKEN_ON_A_TARGET
 #undef SOUND
 constexpr std::size_t piece_count = sizeof(pieces) / sizeof(pieces[0]);
 
+template <std::size_t... i>
+const std::array<ng_kernel, piece_count>& kernels(std::index_sequence<i...>) {
+  static const std::array<ng_kernel, piece_count> all{with_own_forward<pieces, i>()...};
+  return all;
+}
+
 const ng_kernel* kernel(std::int32_t index) {
   const auto i = static_cast<std::size_t>(index);
-  return i < piece_count ? pieces[i] : nullptr;
+  return i < piece_count ? &kernels(std::make_index_sequence<piece_count>{})[i] : nullptr;
 }
 
 #ifdef NORMGATE_MUSEUM_OF_TARGETS
