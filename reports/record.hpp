@@ -79,6 +79,61 @@ struct SkippedTarget {
   std::string reason;
 };
 
+// What an audit of gradients shows beside its units: the data of its tables and plots.
+struct Audit {
+  // How fast differences of the forward's definition come near the closed gradient.
+  struct Witness {
+    std::string variant{};
+    std::string method{};
+    std::int32_t order = 0;  // expected
+    double observed = 0;
+    std::string problem{};
+    std::vector<double> steps{};   // of the deviation
+    std::vector<double> errors{};  // of dx, relative to the largest
+  };
+  // What a family of upstream gradients can show of dx: shares of Σ g², g = dy·gamma, in the mean over the groups.
+  struct Sight {
+    std::string variant{};
+    std::string phase{};
+    std::string cotangent{};
+    double along_one = 0;   // lies along 1
+    double along_xhat = 0;  // … and along x̂ beside that
+    double seen = 0;        // Σ dx² over Σ (g/D)²: what the operator leaves of it
+  };
+  // Error against step at the element of dx that is nearest to its tolerance, the V-shaped curve.
+  struct Curve {
+    std::string kernel{};
+    std::string target{};
+    std::string phase{};
+    std::string problem{};
+    std::string at{};
+    double scale = 0;
+    struct Point {
+      double step = 0;  // in deviations
+      double second_order = 0, fourth_order = 0;  // dx less the quotient
+      double noise = 0, truncation = 0, tolerance = 0;
+    };
+    std::vector<Point> points{};
+    std::int64_t chosen = -1;  // of the points, by the model alone
+    bool estimated = false;    // the model is estimated, not proved
+  };
+  // The Jacobian of a small problem: dx of each unit vector.
+  struct Jacobian {
+    std::string kernel{};
+    std::string target{};
+    std::string phase{};
+    std::string problem{};
+    std::int64_t size = 0;
+    std::vector<double> truth{};   // row-major, dy by row: the certified gradient
+    std::vector<double> error{};   // what the kernel gives less that
+    std::vector<double> bound{};
+  };
+  std::vector<Witness> witness{};
+  std::vector<Sight> sight{};
+  std::vector<Curve> curves{};
+  std::vector<Jacobian> jacobians{};
+};
+
 struct Record {
   std::int32_t schema = 1;
   std::string version;
@@ -93,6 +148,7 @@ struct Record {
   std::vector<Unit> units;
   double seconds = 0;
   std::int32_t jobs = 1;
+  std::optional<Audit> audit;
 };
 
 // The verdict of a whole run, and the exit code: 2, 3, 1, 5, 4, 0 in this order of precedence (DESIGN §8).

@@ -187,6 +187,16 @@ TriedCase try_case(const Property& property, const Case& one_case, const Subject
   return tried;
 }
 
+bool on_bench(const Door& door, const runner::KernelInfo& kernel, const std::function<void(Bench&)>& use) {
+  EngineBench bench(door, kernel);
+  try {
+    use(bench);
+    return true;
+  } catch (const CaseEnded&) {
+    return false;
+  }
+}
+
 void UnitTally::add(std::int64_t index, const Problem& problem, const CaseResult& result) {
   ++unit.cases;
   const auto failed = [&](Verdict verdict) {

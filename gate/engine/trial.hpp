@@ -54,6 +54,10 @@ struct Failure {
   Violation violation;
 };
 
+// Runs what a property may also do, outside of a case; false if a call did not come back with outputs.
+[[nodiscard]] bool on_bench(const Door& door, const runner::KernelInfo& kernel,
+                            const std::function<void(Bench&)>& use);
+
 // A unit while it is tried. Tallies of disjoint parts of a plan merge to the tally of the whole, in any order.
 struct UnitTally {
   Unit unit;

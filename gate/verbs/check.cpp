@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
-#include <map>
 #include <memory>
 
 #include "gate/engine/coverage.hpp"
@@ -13,8 +11,8 @@
 #include "gate/engine/names.hpp"
 #include "gate/engine/record_transfer.hpp"
 #include "gate/verbs/options.hpp"
+#include "gate/verbs/outputs.hpp"
 #include "reports/files.hpp"
-#include "reports/formats/list.hpp"
 #include "reports/formats/text.hpp"
 
 namespace normgate::verbs {
@@ -22,7 +20,7 @@ namespace {
 
 struct CheckOptions {
   CommonOptions common;
-  std::map<std::string_view, std::vector<std::string>> outputs;  // by the format's name
+  Outputs outputs;
   bool coverage = false;
   std::string shard;   // "1/4", in the gate processes of --jobs
   std::string record;  // … and where their result goes
@@ -52,16 +50,6 @@ int check_as_shard(CheckOptions& options) {
   return exit_passed;
 }
 
-void print_plan(const Record& record) {
-  std::int64_t cases = 0;
-  for (const Unit& unit : record.units) {
-    fmt::print("{}  {}  {}  {}  {}  {}  {}\n", unit.kernel, unit.target, unit.phase, unit.convention, unit.property,
-               unit.cases, unit.cases == 1 ? "case" : "cases");
-    cases += unit.cases;
-  }
-  fmt::print("{} units, {} cases\n", record.units.size(), cases);
-}
-
 // A table for each kernel and phase, with what is missing below its line.
 void print_coverage(const std::vector<PlanCoverage>& plans) {
   constexpr std::size_t most_missing = 8;
@@ -85,20 +73,7 @@ int check(CheckOptions& options) {
   if (options.coverage && !common.run.dry_run)
     return usage_error("--coverage is about the plan: it goes with --dry-run");
   if (!options.shard.empty()) return check_as_shard(options);
-  std::map<std::filesystem::path, std::string_view> taken;
-  for (const auto& [format, paths] : options.outputs) {
-    for (const std::string& path : paths) {
-      if (common.run.dry_run) return usage_error("--dry-run makes no record: it goes with no output file");
-      if (auto sentence = check_writable(path)) return usage_error(*sentence);
-      std::error_code error;
-      const std::filesystem::path file = std::filesystem::weakly_canonical(path, error);
-      // What is a pipe or a terminal may take several.
-      if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) continue;
-      if (const auto [other, fresh] = taken.emplace(file, format); !fresh)
-        return usage_error(fmt::format("'{}' is named for two outputs ({} and {}): the second would replace the first",
-                                       path, other->second, format));
-    }
-  }
+  if (auto sentence = wrong_outputs(options.outputs, common.run.dry_run)) return usage_error(*sentence);
 
   const Gate gate = open_gate(common.run);
   if (std::string sentence = wrong_names(gate, common.run); !sentence.empty()) return usage_error(sentence);
@@ -117,16 +92,7 @@ int check(CheckOptions& options) {
   }
   fmt::print("{}", write_text(record, {.colour = colour_on_stdout(), .quiet = common.quiet}));
   std::fflush(stdout);
-  int exit_code = summarize(record).exit_code;
-  for (const Format& format : format_list()) {
-    for (const std::string& path : options.outputs[format.name]) {
-      if (const auto error = write_file(path, format.write(record))) {
-        fmt::print(stderr, "normgate: {}\n", *error);
-        exit_code = exit_harness;
-      }
-    }
-  }
-  return exit_code;
+  return write_outputs(options.outputs, record) ? summarize(record).exit_code : exit_harness;
 }
 
 }  // namespace
@@ -137,11 +103,7 @@ void add_check(CLI::App& command, int& exit_code) {
   add_selection(*verb, options->common);
   add_run_options(*verb, options->common);
   add_runner_options(*verb, options->common);
-  for (const Format& format : format_list())
-    verb->add_option(std::string(format.option), options->outputs[format.name],
-                     std::string(format.help) + " (repeatable)")
-        ->type_name("FILE")
-        ->allow_extra_args(false);
+  add_outputs(*verb, options->outputs);
   verb->add_flag("--coverage", options->coverage,
                  "with --dry-run: what the plans of a kernel cover, and what they miss");
   // Between the processes of --jobs.

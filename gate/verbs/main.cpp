@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
       "4 nothing was tested; 5 incomplete.");
   int exit_code = verbs::exit_passed;
   verbs::add_check(command, exit_code);
+  verbs::add_audit(command, exit_code);
   verbs::add_list(command, exit_code);
   verbs::add_replay(command, exit_code);
   verbs::add_self_check(command, exit_code);

@@ -18,6 +18,7 @@ inline constexpr int exit_usage = 2;
 inline constexpr int exit_harness = 3;
 
 // A verb adds its subcommand to the command line; the function it leaves behind runs it and returns the exit code.
+void add_audit(CLI::App& command, int& exit_code);
 void add_check(CLI::App& command, int& exit_code);
 void add_list(CLI::App& command, int& exit_code);
 void add_replay(CLI::App& command, int& exit_code);

@@ -241,6 +241,19 @@ class Witness {
   std::vector<double> dbeta_scale_;
 };
 
+double largest(const std::vector<hundred_digits::T>& values) {
+  double result = 0;
+  for (const hundred_digits::T& value : values) result = std::max(result, hundred_digits::magnitude(value));
+  return result;
+}
+
+double error_of(const std::vector<hundred_digits::T>& values, const std::vector<hundred_digits::T>& truth, double scale) {
+  double result = 0;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    result = std::max(result, hundred_digits::magnitude(hundred_digits::T(values[i] - truth[i])));
+  return result / scale;
+}
+
 }  // namespace
 
 Differences finite_differences(const Problem& problem, const Inputs& inputs, DifferenceOrder order, int step_exponent) {
@@ -254,6 +267,44 @@ hundred_digits::AllDigits hundred_digits::difference_digits(const Problem& probl
   Witness witness(problem, inputs, order, step_exponent);
   witness.difference();
   return witness.digits();
+}
+
+// D4(h) = f' + c4 h^4 + c6 h^6 + …, so that (10^4 D4(h/10) - D4(h)) / (10^4 - 1) has an error of order 6: the leading
+// term is gone, and of c6 h^6 is left (10^-2 - 1) / (10^4 - 1), about -10^-4.
+std::vector<Convergence> convergence(const Problem& problem, const Inputs& inputs) {
+  using hundred_digits::T;
+  constexpr int first = -2;  // decades of the steps
+  constexpr int last = -5;
+  const std::vector<T> truth = hundred_digits::backward_digits(problem, inputs, SavedUse::recomputes)[Role::dx];
+  const double scale = largest(truth);
+  std::vector<Convergence> result{{"central", 2, {}, {}, 0}, {"fourth order", 4, {}, {}, 0}, {"Richardson", 6, {}, {}, 0}};
+  std::vector<T> coarser;
+  for (int decade = first; decade >= last; --decade) {
+    const double step = std::pow(10.0, decade);
+    const auto difference = [&](DifferenceOrder order) {
+      return hundred_digits::difference_digits(problem, inputs, order, decade)[Role::dx];
+    };
+    const std::vector<T> second = difference(DifferenceOrder::second);
+    const std::vector<T> fourth = difference(DifferenceOrder::fourth);
+    const auto enter = [&](Convergence& method, const std::vector<T>& values) {
+      method.steps.push_back(step);
+      method.errors.push_back(error_of(values, truth, scale));
+    };
+    enter(result[0], second);
+    enter(result[1], fourth);
+    if (!coarser.empty()) {
+      std::vector<T> extrapolated;
+      for (std::size_t i = 0; i < fourth.size(); ++i)
+        extrapolated.push_back(T((fourth[i] * 10000 - coarser[i]) / 9999));
+      enter(result[2], extrapolated);
+    }
+    coarser = fourth;
+  }
+  for (Convergence& method : result) {
+    const std::size_t n = method.errors.size();
+    method.observed = std::log10(method.errors[n - 2] / method.errors[n - 1]);
+  }
+  return result;
 }
 
 }  // namespace normgate

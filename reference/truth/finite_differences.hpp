@@ -1,6 +1,9 @@
 // The witness of the gradients: differences of the forward definition, at 160 digits. Knows no formula of a derivative.
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 #include "reference/problem/data.hpp"
 #include "reference/problem/problem.hpp"
 #include "reference/truth/exact.hpp"
@@ -24,5 +27,20 @@ struct Differences {
 // for eps outside the root, whose kink at v = 0 must stay far.
 [[nodiscard]] Differences finite_differences(const Problem& problem, const Inputs& inputs,
                                              DifferenceOrder order = DifferenceOrder::fourth, int step_exponent = -25);
+
+// Differences come near the closed gradient as fast as theory says, which they would not if either were wrong.
+struct Convergence {
+  std::string_view method;  // "central", "fourth order", "Richardson"
+  int order = 0;            // that theory gives
+  // Steps in units of the deviation, descending, and the largest error of dx in each, relative to the largest |dx|.
+  std::vector<double> steps;
+  std::vector<double> errors;
+  double observed = 0;  // decadic logarithm of the last two errors' quotient: their steps are a decade apart
+};
+
+// Order 2, order 4, and order 6 by one step of Richardson's extrapolation of order 4, at 160 digits. `problem` is of
+// backward_training with finite inputs, a variance and no kink in any group, and its groups are small: what
+// finite_differences() asks for. Rows whose dx is 0 throughout show no order (NaN).
+[[nodiscard]] std::vector<Convergence> convergence(const Problem& problem, const Inputs& inputs);
 
 }  // namespace normgate

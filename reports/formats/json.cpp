@@ -65,12 +65,76 @@ Json unit_json(const Unit& unit) {
                    {"problem", clean_text(unit.worst.problem)},
                    {"output", clean_text(unit.worst.output)}}},
                  {"seconds", number(unit.seconds)}};
+  if (!unit.worst_of_outputs.empty()) {
+    Json outputs = Json::array();
+    for (const WorstOfOutput& worst : unit.worst_of_outputs)
+      outputs.push_back({{"output", worst.output},
+                         {"cotangent", worst.cotangent},
+                         {"share_of_bound", number(worst.share_of_bound)},
+                         {"at", clean_text(worst.at)},
+                         {"problem", clean_text(worst.problem)}});
+    result["worst_of_outputs"] = std::move(outputs);
+  }
   if (unit.fitting_uses >= 0) result["fitting_uses"] = unit.fitting_uses;
   if (!unit.reason.empty()) result["reason"] = clean_text(unit.reason);
   if (unit.finding) {
     result["finding"] = rows_json(*unit.finding);
     result["finding"]["index"] = unit.finding_index;
   }
+  return result;
+}
+
+Json numbers(const std::vector<double>& list) {
+  Json result = Json::array();
+  for (const double value : list) result.push_back(number(value));
+  return result;
+}
+
+Json audit_json(const Audit& audit) {
+  Json result = {{"witness", Json::array()}, {"sight", Json::array()}, {"curves", Json::array()}, {"jacobians", Json::array()}};
+  for (const Audit::Witness& one : audit.witness)
+    result["witness"].push_back({{"variant", one.variant},
+                                 {"method", one.method},
+                                 {"order", one.order},
+                                 {"observed", number(one.observed)},
+                                 {"problem", one.problem},
+                                 {"steps", numbers(one.steps)},
+                                 {"errors", numbers(one.errors)}});
+  for (const Audit::Sight& one : audit.sight)
+    result["sight"].push_back({{"variant", one.variant},
+                               {"phase", one.phase},
+                               {"cotangent", one.cotangent},
+                               {"along_one", number(one.along_one)},
+                               {"along_xhat", number(one.along_xhat)},
+                               {"seen", number(one.seen)}});
+  for (const Audit::Curve& one : audit.curves) {
+    Json points = Json::array();
+    for (const Audit::Curve::Point& point : one.points)
+      points.push_back({{"step", number(point.step)},
+                        {"second_order", number(point.second_order)},
+                        {"fourth_order", number(point.fourth_order)},
+                        {"noise", number(point.noise)},
+                        {"truncation", number(point.truncation)},
+                        {"tolerance", number(point.tolerance)}});
+    result["curves"].push_back({{"kernel", clean_text(one.kernel)},
+                                {"target", clean_text(one.target)},
+                                {"phase", one.phase},
+                                {"problem", clean_text(one.problem)},
+                                {"at", clean_text(one.at)},
+                                {"scale", number(one.scale)},
+                                {"estimated", one.estimated},
+                                {"chosen", one.chosen},
+                                {"points", std::move(points)}});
+  }
+  for (const Audit::Jacobian& one : audit.jacobians)
+    result["jacobians"].push_back({{"kernel", clean_text(one.kernel)},
+                                   {"target", clean_text(one.target)},
+                                   {"phase", one.phase},
+                                   {"problem", clean_text(one.problem)},
+                                   {"size", one.size},
+                                   {"truth", numbers(one.truth)},
+                                   {"error", numbers(one.error)},
+                                   {"bound", numbers(one.bound)}});
   return result;
 }
 
@@ -112,7 +176,7 @@ std::string write_json(const Record& record) {
     refused += unit.refused_cases;
     units.push_back(unit_json(unit));
   }
-  const Json document = {
+  Json document = {
       {"schema", record.schema},
       {"version", clean_text(record.version)},
       {"cpu", clean_text(record.cpu)},
@@ -132,6 +196,7 @@ std::string write_json(const Record& record) {
       {"units", std::move(units)},
       {"seconds", number(record.seconds)},
   };
+  if (record.audit) document["audit"] = audit_json(*record.audit);
   // Text is clean already; `replace` keeps a slip from ending the run in an exception.
   return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "reports/clean_text.hpp"
+#include "reports/formats/audit.hpp"
 #include "reports/grouping.hpp"
 
 namespace normgate {
@@ -291,7 +292,7 @@ std::string write_text(const Record& record, const TextOptions& options) {
   const Paint paint(options.colour);
   const Summary summary = summarize(record);
   std::string result;
-  if (!options.quiet) result += header(record) + table(record, paint);
+  if (!options.quiet) result += header(record) + table(record, paint) + audit_tables(record);
   result += failures(record, paint);
   if (!options.quiet) result += not_claimed(record);
   for (const std::string& error : record.harness_errors) {
