@@ -313,6 +313,9 @@ typedef struct ng_kernel {
   int32_t (*workspace)(void* plan, const ng_call* call, size_t* bytes, size_t* alignment);
   int32_t (*run)(void* plan, const ng_call* call, void* workspace); /* ng_status */
   void (*release)(void* plan);
+  /* Of a kernel with backward phases that are the gradient of another one's forward phases: the name of that kernel of
+   * this plugin, which has the same variant. NULL: its own forward phases, if it has any. */
+  const char* forward;
 } ng_kernel;
 
 typedef struct ng_target {

@@ -74,7 +74,8 @@ bool add_kernel(json& list, const ng_kernel& kernel, std::int32_t index, std::st
                 {"supported", kernel.supported_roles}, {"required", kernel.required_roles},
                 {"layouts", kernel.layouts},           {"in_place", kernel.in_place},
                 {"alignment", kernel.alignment},       {"over_read_bytes", kernel.over_read_bytes},
-                {"max_threads", kernel.max_threads},   {"runs", kernel.run != nullptr}};
+                {"max_threads", kernel.max_threads},   {"runs", kernel.run != nullptr},
+                {"forward", text_of(kernel.forward)}};
   json& conventions = entry["conventions"];
   conventions = json::array();
   if (kernel.convention_count < 0 || kernel.convention_count > list_capacity) {

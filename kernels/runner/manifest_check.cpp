@@ -338,6 +338,27 @@ TargetInfo target_of(const json& target, std::int32_t index) {
   return result;
 }
 
+// Once all kernels are known.
+void find_forwards(const json& kernels, std::vector<KernelInfo>& infos) {
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    const std::string where = "kernel " + std::to_string(i) + " (" + infos[i].name + ")";
+    const std::string name = text(kernels.at(i), "forward", where, 500);
+    if (name.empty()) continue;
+    const auto has_phase = [](const KernelInfo& kernel, auto is_wanted) {
+      return std::any_of(kernel.phases.begin(), kernel.phases.end(), is_wanted);
+    };
+    const auto found =
+        std::find_if(infos.begin(), infos.end(), [&](const KernelInfo& kernel) { return kernel.name == name; });
+    const bool fits = found != infos.end() && found->variant == infos[i].variant && has_phase(*found, is_forward) &&
+                      has_phase(infos[i], is_backward);
+    if (!fits)
+      refuse(where + "'s forward is \"" + harmless(name, 40) +
+             "\"; it must name a kernel of the plugin with the same variant and a forward phase, and goes with a "
+             "backward phase");
+    infos[i].forward = std::make_shared<const KernelInfo>(*found);
+  }
+}
+
 Plugin plugin_of(const json& manifest, const std::string& file_name) {
   if (const auto error = manifest.find("error"); error != manifest.end())
     refuse(harmless(error->get<std::string>(), 500));
@@ -356,6 +377,7 @@ Plugin plugin_of(const json& manifest, const std::string& file_name) {
       refuse("kernel " + std::to_string(last.index) + " has the name \"" + last.name +
              "\" of an earlier one; names must be unique in a plugin");
   }
+  find_forwards(kernels, result.kernels);
   names.clear();
   for (const json& target : manifest.at("targets")) {
     result.targets.push_back(target_of(target, static_cast<std::int32_t>(result.targets.size())));

@@ -43,6 +43,8 @@ struct KernelInfo {
   std::int32_t alignment = 0;      // bytes; 0: natural
   std::int32_t over_read_bytes = 0;
   std::int32_t max_threads = 1;
+  // Whose forward phases its backward phases are the gradient of; null: its own.
+  std::shared_ptr<const KernelInfo> forward;
 };
 
 struct TargetInfo {

@@ -51,6 +51,10 @@ Phase forward_of(Phase backward) {
   return backward == Phase::backward_training ? Phase::forward_training : Phase::forward_inference;
 }
 
+const runner::KernelInfo& forward_kernel(const Subject& subject) {
+  return subject.kernel.forward != nullptr ? *subject.kernel.forward : subject.kernel;
+}
+
 // A power of two at most `value`, which is positive and finite.
 double power_below(double value) {
   int exponent = 0;
@@ -113,7 +117,7 @@ class OwnDifferences {
       : case_(c),
         problem_(c.problem()),
         subject_(subject),
-        in_forward_{subject.row, forward_of(subject.phase), subject.kernel, subject.convention},
+        in_forward_{subject.row, forward_of(subject.phase), forward_kernel(subject), subject.convention},
         bench_(bench),
         groups_(problem_.shape, subject.row),
         n_(groups_.size()) {}
@@ -140,7 +144,7 @@ class OwnDifferences {
             static_cast<std::size_t>(dense_index(problem_.shape, subject_.row.affine, at));
       });
     base_.emplace(forward_, inputs_);
-    base_noise_ = forward_bounds_along(forward_, inputs_, base_->truth(), subject_.kernel.claim, dy()).along;
+    base_noise_ = forward_bounds_along(forward_, inputs_, base_->truth(), in_forward_.kernel.claim, dy()).along;
     run_backward();
     collect_terms();
     return true;
@@ -265,7 +269,8 @@ class OwnDifferences {
         inputs[Role::stat][q] = static_cast<float>(reciprocal ? groups[q].rstd.hi : groups[q].variance.hi);
       }
       if (forward_.saved || problem_.from_output) {
-        const runner::Outcome own = bench_.run_one(forward_, inputs_);
+        const runner::Call call = call_of(forward_, inputs_, in_forward_);
+        const runner::Outcome own = std::move(bench_.run({&call, 1}).front());
         for (const Role role : {Role::mean, Role::stat})
           if (!own.outputs[role].empty() && !inputs[role].empty()) inputs[role] = own.outputs[role];
         if (problem_.from_output) inputs[Role::y] = own.outputs[Role::y];
@@ -390,7 +395,7 @@ class OwnDifferences {
       for (std::size_t k = 0; k < 4; ++k) {
         const runner::Call& call = calls[4 * m + k];
         const Truth truth = forward_truth(call.problem, call.inputs);
-        noises[k] = forward_bounds_along(call.problem, call.inputs, truth, subject_.kernel.claim, dy()).along;
+        noises[k] = forward_bounds_along(call.problem, call.inputs, truth, in_forward_.kernel.claim, dy()).along;
         sums[k].assign(count, 0);
         const auto& y = outcomes[4 * m + k].outputs[Role::y];
         for (std::size_t q = 0; q < count; ++q) {
@@ -503,7 +508,7 @@ class OwnDifferences {
     const std::vector<runner::Outcome> outcomes = bench_.run(calls);
     for (std::size_t k = 0; k < 2; ++k) {
       const Truth truth = forward_truth(forward_, calls[k].inputs);
-      const Bounds bounds = forward_bounds(forward_, calls[k].inputs, truth, subject_.kernel.claim);
+      const Bounds bounds = forward_bounds(forward_, calls[k].inputs, truth, in_forward_.kernel.claim);
       sums[k].assign(steps.size(), 0);
       noises[k].assign(steps.size(), 0);
       for (std::size_t i = 0; i < channel_.size(); ++i) {
@@ -592,9 +597,12 @@ class OwnDifferences {
 }  // namespace
 
 bool has_own_forward(const Subject& subject) {
-  const auto& phases = subject.kernel.phases;
-  return is_backward(subject.phase) &&
-         std::find(phases.begin(), phases.end(), forward_of(subject.phase)) != phases.end();
+  if (!is_backward(subject.phase)) return false;
+  const auto has = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  const runner::KernelInfo& forward = forward_kernel(subject);
+  return has(forward.phases, forward_of(subject.phase)) && has(forward.conventions, subject.convention);
 }
 
 Judgement judge_own_differences(const Case& c, const Subject& subject, Bench& bench) {

@@ -548,6 +548,7 @@ ng_kernel make_forward(const char* name, const char* source, std::int32_t varian
 
 ng_kernel make_backward(const char* name, const char* source, std::int32_t variant, std::uint64_t given_roles) {
   ng_kernel kernel = make_kernel(name, source, variant);
+  kernel.forward = variant == NG_BATCH_NORM ? "onednn/batch_norm" : "onednn/layer_norm";
   kernel.phases = 1U << NG_BACKWARD_TRAINING | 1U << NG_BACKWARD_INFERENCE;
   for (const auto& [phase, statistics] :
        {std::pair{NG_BACKWARD_TRAINING, saved_roles}, std::pair{NG_BACKWARD_INFERENCE, given_roles}}) {
