@@ -205,6 +205,7 @@
   BROKEN(in_place_corrupts) \
   BROKEN(misaligned) \
   BROKEN(dx_without_xhat_term) \
+  BROKEN(gradient_of_another_forward) \
   BROKEN(dx_without_mean_term) \
   BROKEN(mean_of_g_subtracted_twice) \
   BROKEN(dgamma_and_dbeta_swapped) \

@@ -267,6 +267,28 @@ TEST(GradientWitness, DifferencesConvergeWithTheirOrders) {
   }
 }
 
+// What an audit prints of every row, with Richardson's extrapolation beside them.
+TEST(GradientWitness, TheObservedOrdersAreThoseOfTheory) {
+  for (const VariantRow& row : variant_table())
+    for (const char* convention : {"pytorch", "pytorch,eps:outside", "pytorch,gamma:plus_one"}) {
+      Problem problem = problem_of("backward_training layer_norm n=2 g=1 k=6 s=2 eps=0.0625 key=0x7");
+      problem.variant = row.variant;
+      problem.convention = *parse_convention(convention).convention;
+      const std::vector<Convergence> methods = convergence(problem, make_inputs(problem));
+      ASSERT_EQ(methods.size(), 3U);
+      int order = 0;
+      for (const Convergence& method : methods) {
+        EXPECT_EQ(method.order, order += 2);
+        EXPECT_NEAR(method.observed, method.order, 0.01) << row.name << " " << convention << " " << method.method;
+        EXPECT_EQ(method.steps.size(), method.errors.size());
+        EXPECT_TRUE(std::is_sorted(method.errors.rbegin(), method.errors.rend())) << method.method;
+      }
+      // A higher order is nearer at the same step.
+      EXPECT_LT(methods[1].errors.front(), methods[0].errors.front());
+      EXPECT_LT(methods[2].errors.front(), methods[1].errors.front());
+    }
+}
+
 // Without a derivative there is nothing to compare, and the witness says so; at its neighbours it compares.
 TEST(GradientWitness, KinksAreFlagged) {
   const auto kinks = [](const std::string& line) {
