@@ -24,6 +24,8 @@ TEST(RecordTransfer, NothingIsLost) {
   tally.unit.not_judged = 4;
   tally.unit.seconds = 0.1;
   tally.unit.worst = {std::numeric_limits<double>::infinity(), 0x1.123456789abcdp-3, "line", "y"};
+  tally.unit.worst_of_outputs = {{"dgamma", "ones", std::numeric_limits<double>::infinity(), "dgamma[…]", "line", 3},
+                                 {"dx", "unit", 0.1, "dx[…]", "another line", 8}};
   tally.discarded = 2;
   tally.grave = 1;
   tally.stopped = true;
@@ -43,6 +45,10 @@ TEST(RecordTransfer, NothingIsLost) {
   EXPECT_EQ(back.unit.seconds, tally.unit.seconds);
   EXPECT_TRUE(std::isinf(back.unit.worst.share_of_bound));
   EXPECT_EQ(back.unit.worst.row_ulp, tally.unit.worst.row_ulp);
+  ASSERT_EQ(back.unit.worst_of_outputs.size(), 2U);
+  EXPECT_TRUE(std::isinf(back.unit.worst_of_outputs[0].share_of_bound));
+  EXPECT_EQ(back.unit.worst_of_outputs[1].share_of_bound, 0.1);
+  EXPECT_EQ(back.unit.worst_of_outputs[1].problem, "another line");
   EXPECT_EQ(back.refusal, tally.refusal);
   EXPECT_EQ(back.worst_index, 7);
   EXPECT_TRUE(back.stopped);

@@ -66,6 +66,8 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"layouts_unknown", "layouts is 0x40", "ng_layout_claim"},
         Fault{"in_place_unknown", "kernel 0 (only)'s in_place is 0x4", "a set of ng_in_place bits"},
         Fault{"in_place_negative", "in_place is 0xff", "a set of ng_in_place bits"},
+        Fault{"forward_of_nobody", "forward is \"other\"", "name a kernel of the plugin with the same variant"},
+        Fault{"forward_without_backward", "forward is \"only\"", "goes with a backward phase"},
         Fault{"gamma_without_dgamma", "kernel 0 (only) supports gamma without dgamma in backward_training",
               "both or neither"},
         Fault{"dbeta_without_beta", "kernel 0 (only) supports dbeta without beta in backward_inference",

@@ -122,6 +122,11 @@ extern "C" NG_EXPORT const ng_plugin* normgate_plugin_v1(std::size_t) {
 #elif defined(FAULT_saved_use_unknown)
   claim.saved_use = 5;
   kernel.claim = &claim;
+#elif defined(FAULT_forward_of_nobody)
+  kernel.phases = 1U << NG_BACKWARD_TRAINING;
+  kernel.forward = "other";
+#elif defined(FAULT_forward_without_backward)
+  kernel.forward = "only";
 #elif defined(FAULT_backward)
   // Valid: the defaults of the backward phases.
   kernel.variant = NG_BATCH_NORM;
