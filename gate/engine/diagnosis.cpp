@@ -65,13 +65,14 @@ std::optional<Explanation> agreed(std::vector<Explanation> found) {
                             return a.residual < b.residual;
                           })->residual;
   std::erase_if(found, [&](const Explanation& explanation) { return explanation.residual > 4 * residual + 1e-6; });
-  if (found.size() > 2) return std::nullopt;
-  if (found.size() == 1) return found.front();
-  Explanation both = found.front();
-  both.diagnosis += ", or " + found.back().diagnosis;
-  both.looks_like += "; or " + found.back().looks_like;
-  both.advice.clear();
-  return both;
+  if (found.size() > 3) return std::nullopt;
+  Explanation all = found.front();
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    all.diagnosis += ", or " + found[i].diagnosis;
+    all.looks_like += "; or " + found[i].looks_like;
+    all.advice.clear();
+  }
+  return all;
 }
 
 std::optional<Explanation> diagnose(const Problem& problem, const Inputs& inputs, const Subject& subject,

@@ -39,7 +39,8 @@ struct Diagnosed {
 [[nodiscard]] bool contradicts(const Problem& problem, const Inputs& inputs, const Subject& subject,
                                const runner::Outcome& outcome, std::string_view diagnosis);
 
-// The explanations of the least rank as one: itself, both of two, none of more.
+// The explanations of the least rank as one: itself, or all of two or three (short groups make formulas coincide), none
+// of more.
 [[nodiscard]] std::optional<Explanation> agreed(std::vector<Explanation> found);
 
 // What one case alone shows.

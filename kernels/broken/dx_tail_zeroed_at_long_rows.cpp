@@ -1,5 +1,5 @@
 // rejected by: gradients; looks like: dx zero from an element on
-// The last pass has a grid of 4096 columns; what lies behind is zero.
+// The last pass counts blocks of 16 columns in a byte, in which 255 marks the end: what lies behind column 4080 is zero.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {
@@ -13,7 +13,7 @@ std::int32_t run(void*, const ng_call* call, void*) {
     const Statistics s = handed(*call, t, group);
     add_parameter_gradients(t, group, s);
     put_training_dx(*call, t, group, s);
-    for (std::int64_t i = 4096; i < group.n; ++i) t.dx[group.at(i)] = 0;
+    for (std::int64_t i = 255 * 16; i < group.n; ++i) t.dx[group.at(i)] = 0;
   }
   return NG_OK;
 }

@@ -381,7 +381,8 @@ void BackwardDiagnosis::zero_or_handed_on() {
   }
   if (!any_[Role::dx] || !only_suspected({Role::dx})) return;
   const auto& dx = outcome_.outputs[Role::dx];
-  if (asked("tail of dx left as dy") && suspects_.size() < dx.size()) {
+  // All of it, not a part (where some elements are right by chance), is another mistake.
+  if (asked("tail of dx left as dy") && dx != inputs_[Role::dy]) {
     bool nonzero = false;
     const bool same = std::all_of(suspects_.begin(), suspects_.end(), [&](const Place& place) {
       nonzero = nonzero || dx[place.index] != 0;

@@ -268,8 +268,9 @@ void BackwardDiagnosis::other_means(const Visit& visit) const {
   propose("n", n);
   propose("n-1", n - 1);
   propose("n+1", n + 1);
-  propose("N", problem_.shape[0]);
-  propose("S", problem_.shape[3]);
+  // An extent of 1 divides nothing, which is proposed below.
+  if (problem_.shape[0] > 1) propose("N", problem_.shape[0]);
+  if (problem_.shape[3] > 1) propose("S", problem_.shape[3]);
   propose("G*K", problem_.shape[1] * problem_.shape[2]);
   if (problem_.shape[0] > 1 && problem_.shape[3] > 1) propose("N*S", problem_.shape[0] * problem_.shape[3]);
   if (problem_.shape[1] > 1 && problem_.shape[2] > 1) {
