@@ -153,6 +153,8 @@ struct Property {
   Wanted wanted = Wanted::everything;
   // The share of its elements that a unit must have judged; below it, it is mistrusted.
   double judged_at_least = 0;
+  // False: custom kernels are tried as well, on problems whose tensors have the axes that layer_norm gives them.
+  bool needs_reference = true;
 };
 
 // All properties, in the order in which they are tried and reported.

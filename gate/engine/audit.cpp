@@ -132,6 +132,7 @@ void add_curve(const StagedUnit& staged, const Unit& unit, Audit& audit) {
   DifferenceCurve curve;
   if (!on_bench(door, *staged.kernel, [&](Bench& bench) { curve = worst_difference_curve(c, subject, bench); })) return;
   Audit::Curve result{unit.kernel, unit.target, unit.phase, worst->problem, curve.at, curve.scale};
+  result.estimated = curve.estimated;
   for (const DifferenceStep& step : curve.steps)
     result.points.push_back(
         {step.relative, step.second, step.fourth, step.noise, step.truncation, step.tolerance()});

@@ -202,7 +202,7 @@ Record replay(const Gate& gate, const RunOptions& options, const Problem& proble
   Stage stage = set_stage(gate, narrowed);
   stage.harness_errors.insert(stage.harness_errors.begin(), gate.harness_errors.begin(), gate.harness_errors.end());
   std::erase_if(stage.units, [&](const auto& staged) {
-    return staged->kernel->variant != problem.variant || staged->convention != problem.convention ||
+    return row_for(*staged->kernel).variant != problem.variant || staged->convention != problem.convention ||
            !tensors_amiss(*staged->kernel, problem).empty();
   });
   const Case one_case(problem);

@@ -89,7 +89,7 @@ Unit unit_of(const runner::Plugin& plugin, const runner::TargetInfo& target, con
   unit.kernel = kernel.name;
   unit.plugin = plugin.path;
   unit.source = kernel.source;
-  unit.variant = std::string(row_of(*kernel.variant).name);
+  unit.variant = kernel.variant ? std::string(row_of(*kernel.variant).name) : "custom";
   unit.target = target.name;
   unit.phase = std::string(name_of(phase));
   unit.convention = print(convention);
@@ -182,11 +182,12 @@ Stage set_stage(const Gate& gate, const RunOptions& options) {
     for (std::size_t k = 0; k < plugin->kernels.size(); ++k) {
       if (!selected(options.kernels, plugin->kernels[k].name)) continue;
       if (!plugin->kernels[k].variant) {
-        stage.not_claimed.push_back(
-            fmt::format("{}: a variant with a reference (custom kernels are not judged)", plugin->kernels[k].name));
-        continue;
+        stage.not_claimed.push_back(fmt::format(
+            "{}: a variant with a reference (of custom kernels only the gradients are judged, by their own forward)",
+            plugin->kernels[k].name));
+      } else if (std::string text = not_claimed_by(plugin->kernels[k]); !text.empty()) {
+        stage.not_claimed.push_back(text);
       }
-      if (std::string text = not_claimed_by(plugin->kernels[k]); !text.empty()) stage.not_claimed.push_back(text);
       for (std::size_t t = 0; t < plugin->targets.size(); ++t) {
         const auto& [station, reason] = stations[t];
         if (station == nullptr && reason.empty()) continue;
@@ -196,6 +197,7 @@ Stage set_stage(const Gate& gate, const RunOptions& options) {
           for (const Convention& convention : kernel.conventions) {
             for (std::size_t p = 0; p < properties.size(); ++p) {
               if (!selected(options.properties, properties[p]->name)) continue;
+              if (!kernel.variant && properties[p]->needs_reference) continue;
               auto staged = std::make_unique<StagedUnit>();
               staged->station = station;
               staged->kernel = &kernel;

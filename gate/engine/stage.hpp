@@ -9,6 +9,11 @@
 
 namespace normgate {
 
+// The axes of a kernel's tensors; a custom one's are layer_norm's.
+[[nodiscard]] inline const VariantRow& row_for(const runner::KernelInfo& kernel) {
+  return row_of(kernel.variant.value_or(Variant::layer_norm));
+}
+
 struct StagedUnit {
   Station* station = nullptr;  // null: the target cannot be tried; the tally says why
   const runner::KernelInfo* kernel = nullptr;
@@ -17,7 +22,7 @@ struct StagedUnit {
   const Property* property = nullptr;
   std::size_t property_index = 0;
   UnitTally tally;
-  [[nodiscard]] Subject subject() const { return Subject{row_of(*kernel->variant), phase, *kernel, convention}; }
+  [[nodiscard]] Subject subject() const { return Subject{row_for(*kernel), phase, *kernel, convention}; }
 };
 
 struct Stage {

@@ -39,7 +39,7 @@ std::vector<Group> groups_of(Stage& stage) {
   std::map<std::tuple<Variant, Phase, std::size_t, std::string>, Group> groups;
   for (const auto& staged : stage.units) {
     if (staged->station == nullptr) continue;
-    const Variant variant = *staged->kernel->variant;
+    const Variant variant = row_for(*staged->kernel).variant;
     Group& group = groups[std::tuple(variant, staged->phase, staged->property_index, staged->tally.unit.convention)];
     group.units.push_back(staged.get());
     group.name = fmt::format("{} {} {}", row_of(variant).name, name_of(staged->phase), staged->property->name);

@@ -52,7 +52,7 @@ std::vector<const runner::KernelInfo*> kernels_of(const Gate& gate, const RunOpt
   std::vector<const runner::KernelInfo*> result;
   for (const auto& plugin : gate.plugins)
     for (const runner::KernelInfo& kernel : plugin->kernels)
-      if (selected(options.kernels, kernel.name) && kernel.variant == problem.variant &&
+      if (selected(options.kernels, kernel.name) && kernel.variant.value_or(Variant::layer_norm) == problem.variant &&
           has(kernel.phases, problem.phase) && has(kernel.conventions, problem.convention))
         result.push_back(&kernel);
   return result;

@@ -40,7 +40,8 @@ enum ng_variant {
   NG_GROUP_NORM = 3,
   NG_INSTANCE_NORM = 4,
   NG_RMS_NORM = 5,
-  NG_CUSTOM = 100 /* a kernel without a reference: only its behaviour is judged */
+  NG_CUSTOM = 100 /* a kernel without a reference: its gradients are judged by differences of its own forward. Its
+                     tensors have the axes that layer_norm's have */
 };
 
 /* forward_inference and backward_inference are the phases with given statistics: running_mean and running_var for

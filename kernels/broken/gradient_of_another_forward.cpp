@@ -1,4 +1,4 @@
-// rejected by: self_consistency; looks like: -
+// rejected by: self_consistency; looks like: eps outside the root; declared inside
 // The forward was moved to sqrt(v + eps), the backward still is that of sqrt(v) + eps: each is right by itself, they are
 // not a pair.
 #include "kernels/broken/piece.hpp"

@@ -31,6 +31,7 @@
 #include <cmath>
 #include <functional>
 
+#include "properties/backward/estimated_differences.hpp"
 #include "properties/generators/plan.hpp"
 #include "properties/judging.hpp"
 #include "reference/bounds/differences.hpp"
@@ -606,6 +607,7 @@ bool has_own_forward(const Subject& subject) {
 }
 
 Judgement judge_own_differences(const Case& c, const Subject& subject, Bench& bench) {
+  if (!subject.kernel.variant) return judge_estimated_differences(c, subject, bench);
   OwnDifferences differences(c, subject, bench);
   if (differences.prepare()) return differences.judge();
   Judgement judgement;
@@ -614,6 +616,7 @@ Judgement judge_own_differences(const Case& c, const Subject& subject, Bench& be
 }
 
 DifferenceCurve worst_difference_curve(const Case& c, const Subject& subject, Bench& bench) {
+  if (!subject.kernel.variant) return worst_estimated_curve(c, subject, bench);
   OwnDifferences differences(c, subject, bench);
   if (!differences.prepare()) return {};
   (void)differences.judge();

@@ -27,6 +27,7 @@ struct DifferenceCurve {
   double scale = 0;                   // what errors are compared with: max(|dx|, r rms(g))
   std::vector<DifferenceStep> steps;  // ascending; empty: nothing could be compared
   std::size_t chosen = 0;             // by the model alone
+  bool estimated = false;             // noise and truncation are, for want of a reference; else they are proved
 };
 
 // Whether the kernel has a forward to take differences of in this phase.
