@@ -37,6 +37,7 @@ std::span<const Property* const> property_list() {
       &exact_gradients,
       &single_value,
       &special_gradients,
+      &double_backward,
       &batch_mates,
       &row_independence,
       &layouts,

@@ -38,6 +38,7 @@ extern const Property split_rows;
 extern const Property exact_gradients;
 extern const Property single_value;
 extern const Property special_gradients;
+extern const Property double_backward;
 extern const Property determinism;
 extern const Property memory;
 extern const Property row_independence;
