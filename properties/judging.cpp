@@ -31,13 +31,17 @@ bool supports(const Subject& subject, Role role) {
 bool is_primary(const Subject& subject) { return subject.convention == subject.kernel.conventions.front(); }
 
 bool is_new_to_backward(const Subject& subject) {
-  const bool training = is_training(subject.phase);
+  const bool training = has_own_statistics(subject.phase);
   const auto seen_by_gradients = [&](Convention convention) {
     const bool divides = training && subject.row.centred && convention.normalizing == NormalizingDivisor::n_minus_1;
     if (!divides) convention.normalizing = NormalizingDivisor::n;
     if (!divides || convention.single == SingleCount::unchanged) convention.single = SingleCount::zero;
     if (training || convention.momentum != MomentumForm::accumulated_weight) convention.momentum = {};
     convention.stored = {};
+    if (subject.phase == Phase::double_backward) {  // nothing is saved, nothing added to
+      convention.saved = {};
+      convention.gradients = {};
+    }
     return convention;
   };
   for (const Convention& other : subject.kernel.conventions) {
@@ -74,7 +78,7 @@ std::string both_ways(double value) { return fmt::format("{}  {}", hexfloat(valu
 
 std::int64_t group_of(const Problem& problem, Role role, std::size_t index) {
   if (role == Role::mean || role == Role::stat) return static_cast<std::int64_t>(index);
-  if (role != Role::y && role != Role::x && role != Role::dx && role != Role::dy) return -1;
+  if (role != Role::y && role != Role::x && role != Role::dx && role != Role::dy && role != Role::ddy) return -1;
   return group_index(problem, coordinates(problem.shape, axes_of(role, row_of(problem.variant)), index));
 }
 
@@ -95,7 +99,7 @@ std::string sum_in_words(const Problem& problem, const Claim& claim, Role role) 
   for (std::size_t a = 0; a < axis_count; ++a)
     if (!row.affine.has(a)) (row.reduced.has(a) ? share : groups) *= problem.shape[a];
   std::string text = fmt::format("{} sums of depth {}", in_words(claim.accumulator), depth(claim.group_sum, share));
-  const bool accumulates = problem.convention.gradients == Gradients::accumulate;
+  const bool accumulates = is_backward(problem.phase) && problem.convention.gradients == Gradients::accumulate;
   if (groups > 1)
     text += fmt::format(" in each of {} groups and {} over them", groups, depth(claim.across_groups, groups));
   return text + (accumulates ? ", added to what was there" : "");

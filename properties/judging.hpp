@@ -70,9 +70,9 @@ void judge_equal(const Case& c, const Inputs& first, const Inputs& second, std::
 [[nodiscard]] bool is_new_to_backward(const Subject& subject);
 
 // What either kind of phase may write; written() says which of them a problem does.
-inline constexpr Role output_roles[] = {Role::y,           Role::mean,           Role::stat, Role::running_mean,
-                                        Role::running_var, Role::running_weight, Role::dx,   Role::dgamma,
-                                        Role::dbeta};
+inline constexpr Role output_roles[] = {
+    Role::y,  Role::mean,   Role::stat,  Role::running_mean, Role::running_var, Role::running_weight,
+    Role::dx, Role::dgamma, Role::dbeta, Role::ddy};
 inline constexpr Role gradient_roles[] = {Role::dx, Role::dgamma, Role::dbeta};
 
 }  // namespace normgate

@@ -38,6 +38,7 @@ std::span<const Property* const> property_list() {
       &exact_gradients,
       &single_value,
       &special_gradients,
+      &double_backward,
       &batch_mates,
       &row_independence,
       &layouts,

@@ -39,6 +39,7 @@ extern const Property self_consistency;
 extern const Property exact_gradients;
 extern const Property single_value;
 extern const Property special_gradients;
+extern const Property double_backward;
 extern const Property determinism;
 extern const Property memory;
 extern const Property row_independence;

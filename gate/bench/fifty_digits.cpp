@@ -55,6 +55,7 @@ class Definition final : public FiftyDigitsDefinition::Work {
           break;
         case Phase::statistics:
         case Phase::merge_statistics:
+        case Phase::double_backward:
           break;  // not measured: normalizing_phases
       }
       if (values_ == nullptr) continue;

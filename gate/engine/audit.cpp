@@ -19,16 +19,16 @@
 namespace normgate {
 namespace {
 
-constexpr std::array<std::string_view, 12> gradient_properties{
+constexpr std::array<std::string_view, 13> gradient_properties{
     "gradients",      "finite_differences",     "dot_product", "jacobian",        self_consistency_name,
     "gradient_identities", "cotangent_linearity", "training_and_inference", "split_rows", "exact_gradients",
-    "single_value",   "special_gradients"};
+    "single_value",   "special_gradients", "double_backward"};
 
 constexpr std::array all_cotangents{Cotangent::random,     Cotangent::ones,  Cotangent::pooled,
                                     Cotangent::normalized, Cotangent::mixed, Cotangent::unit};
 
-std::array<std::string_view, 2> gradient_phases() {
-  return {name_of(Phase::backward_training), name_of(Phase::backward_inference)};
+std::array<std::string_view, 3> gradient_phases() {
+  return {name_of(Phase::backward_training), name_of(Phase::backward_inference), name_of(Phase::double_backward)};
 }
 
 template <typename All>
@@ -218,7 +218,7 @@ Record audit(const Gate& gate, const RunOptions& options, Progress& progress) {
   for (const Unit& unit : record.units) {
     const auto variant = variant_named(unit.variant);
     const auto phase = phase_named(unit.phase);
-    if (!variant || !phase || !seen.emplace(unit.variant, unit.phase).second) continue;
+    if (!variant || !phase || !is_backward(*phase) || !seen.emplace(unit.variant, unit.phase).second) continue;
     const VariantRow& row = row_of(*variant);
     for (Audit::Sight& sight : sight_of(row, *phase, options)) audit.sight.push_back(std::move(sight));
     if (!is_training(*phase)) continue;

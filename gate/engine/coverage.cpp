@@ -51,7 +51,7 @@ std::vector<PlanCoverage> plan_coverage(const Gate& gate, const RunOptions& opti
       if (!kernel.variant || kernel.conventions.empty() || !selected(options.kernels, kernel.name)) continue;
       for (const Phase phase : kernel.phases)
         // The dimensions are about calls that write an element for each of x.
-        if (selected(options.phases, name_of(phase)) && !is_statistics(phase))
+        if (selected(options.phases, name_of(phase)) && !is_statistics(phase) && phase != Phase::double_backward)
           result.push_back(coverage_of_phase(kernel, phase, options));
     }
   return result;

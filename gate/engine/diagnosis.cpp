@@ -36,6 +36,7 @@ std::vector<Explanation> one_of_each(const std::vector<Explanation>& found) {
 Diagnosed explanations(const Problem& problem, const Inputs& inputs, const Subject& subject,
                        const runner::Outcome& outcome, std::string_view only) {
   if (outcome.status != runner::Status::ok) return {};
+  if (problem.phase == Phase::double_backward) return {};  // no hypotheses yet
   Diagnosed diagnosed =
       is_statistics(problem.phase) ? diagnosis::MergeDiagnosis(problem, inputs, subject, outcome, only).find()
       : is_backward(problem.phase) ? diagnosis::BackwardDiagnosis(problem, inputs, subject, outcome, only).find()
@@ -46,7 +47,7 @@ Diagnosed explanations(const Problem& problem, const Inputs& inputs, const Subje
 
 bool contradicts(const Problem& problem, const Inputs& inputs, const Subject& subject, const runner::Outcome& outcome,
                  std::string_view diagnosis) {
-  if (outcome.status != runner::Status::ok) return false;
+  if (outcome.status != runner::Status::ok || problem.phase == Phase::double_backward) return false;
   if (is_statistics(problem.phase))
     return diagnosis::MergeDiagnosis(problem, inputs, subject, outcome, diagnosis).contradicts();
   if (is_backward(problem.phase))

@@ -253,8 +253,8 @@ void UnitTally::add(std::int64_t index, const Problem& problem, const CaseResult
 }
 
 void UnitTally::take_outputs(std::int64_t index, const Problem& problem, const Judgement& judgement) {
-  if (!is_backward(problem.phase)) return;
-  for (const Role role : gradient_roles) {
+  if (!is_backward(problem.phase) && problem.phase != Phase::double_backward) return;
+  for (const Role role : {Role::dx, Role::dgamma, Role::dbeta, Role::ddy}) {
     const Judgement::Peak& peak = judgement.peak[role];
     if (peak.index < 0) continue;
     const auto known = std::find_if(unit.worst_of_outputs.begin(), unit.worst_of_outputs.end(), [&](const auto& worst) {

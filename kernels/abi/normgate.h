@@ -45,8 +45,7 @@ enum ng_variant {
 };
 
 /* forward_inference and backward_inference are the phases with given statistics: running_mean and running_var for
- * batch_norm and instance_norm, mean and stat for the other rows. 7 and 8 are reserved (update_running,
- * double_backward).
+ * batch_norm and instance_norm, mean and stat for the other rows. 7 is reserved (update_running).
  *
  * The backward phases read dy, x, gamma and statistics, and write dx, dgamma (where gamma is present) and dbeta (where
  * beta is; its values are not handed). dy and dx have the axes of x, dgamma and dbeta those of gamma. Let a group have
@@ -80,7 +79,25 @@ enum ng_variant {
  * parted alike. A count is an integer from 0 to 2^24, exact in float32; that the sum may be more is for the kernel to
  * cope with. A part of count 0 has no statistics: what stands in its part_mean and part_stat is to be ignored, be it
  * NaN, as 0/0 makes it. Statistics of no elements at all must be written, but may be anything. The convention has no
- * say in these phases; neither have eps, momentum and step. */
+ * say in these phases; neither have eps, momentum and step.
+ *
+ * double_backward is the gradient of backward_training's gradients: of
+ *
+ *   L = <ddx, dx> + <ddgamma, dgamma> + <ddbeta, dbeta>
+ *
+ * as a function of x, dy and gamma. It reads these, ddx (as x), ddgamma (as gamma, where gamma is present) and ddbeta
+ * (as beta, where beta is; its values are not handed), takes the statistics from x, and writes ddy = dL/d(dy), dx =
+ * dL/dx and, where gamma is present, dgamma = dL/dgamma, all overwritten. With h = ddgamma*dy (0 where gamma is
+ * absent), A, G and H for ddx, g and h less their means over the group (rms_norm: for ddx, g and h), s = 1/D inside the
+ * root, 1/sqrt(v) outside it (0 where v is 0), as a floor 1/D, and 0 where v <= eps, and with N the divisor of v:
+ *
+ *   a = s*sum(ddx*xh)/N, b = s*sum(g*xh)/N, c = s*sum(h*xh)/N, q = s*sum(A*g)/N = s*sum(ddx*G)/N
+ *   B = A/D - a*xh;  ddy = gamma*B + ddgamma*xh + ddbeta;  dgamma = sum of dy*B over the channel, in whatever group
+ *   dx = H/D - (b*A + a*G)/D + ((2 + s*D)*a*b - q/D - c)*xh
+ *
+ * This is the form that the bounds are about: xh, A, G and H are rounded as they stand; then brackets may be multiplied
+ * out, though sums over elements remain, factors and terms come in any order, and s*D is 1 inside the root and above a
+ * floor. */
 enum ng_phase {
   NG_FORWARD_TRAINING = 1,
   NG_FORWARD_INFERENCE = 2,
@@ -88,6 +105,7 @@ enum ng_phase {
   NG_BACKWARD_INFERENCE = 4,
   NG_STATISTICS = 5,
   NG_MERGE_STATISTICS = 6,
+  NG_DOUBLE_BACKWARD = 8,
   NG_PHASES = 16
 };
 
@@ -115,6 +133,10 @@ enum ng_role {
   NG_PART_MEAN = 18,  /* merge_statistics reads these three */
   NG_PART_STAT = 19,  /* variance over n */
   NG_PART_COUNT = 20, /* elements of a part */
+  NG_DDX = 21,        /* double_backward reads these three: what its L weighs dx, dgamma and dbeta with */
+  NG_DDGAMMA = 22,
+  NG_DDBETA = 23,
+  NG_DDY = 24, /* and writes this, dx and dgamma */
   NG_ROLES = 32
 };
 #define NG_ROLE_BIT(role) (UINT64_C(1) << (role))
@@ -290,9 +312,10 @@ typedef struct ng_kernel {
    * Both 0: gamma and beta may be present or absent (dgamma and dbeta with them), given statistics are present in the
    * inference phases and saved ones in backward_training. x, y, dy and dx are understood: supporting NG_ROLE_BIT(NG_X)
    * alone means none of the others. statistics and merge_statistics have the roles that ng_phase lists, all of them
-   * always; nothing is declared. dgamma comes with gamma and dbeta with beta: a backward kernel that supports one of
-   * a pair must support the other. With NG_USE_FROM_OUTPUT, stat must be supported in backward_training, and mean not
-   * required. */
+   * always; nothing is declared. In double_backward gamma and beta alone are declared, the others come with them (both
+   * 0: they may be present or absent). dgamma comes with gamma and dbeta with beta: a backward kernel that supports one
+   * of a pair must support the other. With NG_USE_FROM_OUTPUT, stat must be supported in backward_training, and mean
+   * not required. */
   uint64_t supported_roles[NG_PHASES];
   uint64_t required_roles[NG_PHASES];
   int32_t convention_count;                          /* 0: PyTorch only */

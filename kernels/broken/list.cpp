@@ -305,6 +305,13 @@
   BROKEN(mean_of_its_own_beside_a_handed_rstd) \
   BROKEN(dbeta_overwritten_beside_an_accumulated_dgamma) \
   BROKEN(evaluation_forgets_eps) \
+  BROKEN(double_backward_without_the_term_of_the_variance) \
+  BROKEN(double_backward_with_the_curvature_of_the_first_order) \
+  BROKEN(double_backward_without_the_mean) \
+  BROKEN(double_backward_without_ddgamma) \
+  BROKEN(double_backward_ddy_without_gamma) \
+  BROKEN(double_backward_dgamma_forgotten) \
+  SOUND(double_backward_multiplied_out) \
   SOUND(parts_merged_in_a_chain) \
   SOUND(parts_merged_in_a_tree) \
   SOUND(raw_moments_of_parts_claimed) \

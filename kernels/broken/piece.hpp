@@ -40,7 +40,7 @@ struct View {
 
 struct Tensors {
   View x, y, gamma, beta, mean, stat, running_mean, running_var, running_weight, dy, dx, dgamma, dbeta, part_mean,
-      part_stat, part_count;
+      part_stat, part_count, ddx, ddgamma, ddbeta, ddy;
   explicit Tensors(const ng_call& call)
       : x(call.tensor[NG_X]),
         y(call.tensor[NG_Y]),
@@ -57,7 +57,11 @@ struct Tensors {
         dbeta(call.tensor[NG_DBETA]),
         part_mean(call.tensor[NG_PART_MEAN]),
         part_stat(call.tensor[NG_PART_STAT]),
-        part_count(call.tensor[NG_PART_COUNT]) {}
+        part_count(call.tensor[NG_PART_COUNT]),
+        ddx(call.tensor[NG_DDX]),
+        ddgamma(call.tensor[NG_DDGAMMA]),
+        ddbeta(call.tensor[NG_DDBETA]),
+        ddy(call.tensor[NG_DDY]) {}
 };
 
 // The reduced axes of a variant, as a loop over at most two of them; `outer` is NG_AXES where there is one only.
@@ -207,6 +211,64 @@ inline void put_inference_dx(const Tensors& t, const Group& group, const Statist
   for (std::int64_t i = 0; i < group.n; ++i) t.dx[group.at(i)] = g_at(t, group.at(i)) * s.rstd;
 }
 
+// A double backward with eps inside the root, of what normgate.h calls a, b, c, q and A, G, H. A piece changes one of
+// the numbers, or writes an element itself.
+
+struct SecondSums {
+  Statistics s;
+  float mean_u = 0, mean_g = 0, mean_h = 0;
+  float a = 0, b = 0, c = 0, q = 0;
+  float curvature = 3;
+};
+inline float h_at(const Tensors& t, const At& at) { return t.ddgamma.value(at, 0) * t.dy[at]; }
+inline SecondSums second_sums(const ng_call& call, const Tensors& t, const Group& group) {
+  SecondSums r;
+  r.s.mean = centred(call) ? sum_of(t.x, group) / group.count() : 0;
+  r.s.rstd = 1 / std::sqrt(squares_around(t.x, group, r.s.mean) / group.count() + static_cast<float>(call.eps));
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    const float xhat = xhat_at(t, at, r.s);
+    r.mean_u += t.ddx[at];
+    r.mean_g += g_at(t, at);
+    r.mean_h += h_at(t, at);
+    r.a += t.ddx[at] * xhat;
+    r.b += g_at(t, at) * xhat;
+    r.c += h_at(t, at) * xhat;
+  }
+  r.mean_u = centred(call) ? r.mean_u / group.count() : 0;
+  r.mean_g = centred(call) ? r.mean_g / group.count() : 0;
+  r.mean_h = centred(call) ? r.mean_h / group.count() : 0;
+  for (std::int64_t i = 0; i < group.n; ++i) r.q += (t.ddx[group.at(i)] - r.mean_u) * g_at(t, group.at(i));
+  for (float* sum : {&r.a, &r.b, &r.c, &r.q}) *sum = *sum * r.s.rstd / group.count();
+  return r;
+}
+inline float answer_at(const Tensors& t, const At& at, const SecondSums& r) {
+  return (t.ddx[at] - r.mean_u) * r.s.rstd - r.a * xhat_at(t, at, r.s);
+}
+inline void put_ddy(const Tensors& t, const Group& group, const SecondSums& r) {
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    t.ddy[at] = t.gamma.value(at, 1) * answer_at(t, at, r) + t.ddgamma.value(at, 0) * xhat_at(t, at, r.s) +
+                t.ddbeta.value(at, 0);
+  }
+}
+inline void put_second_dx(const Tensors& t, const Group& group, const SecondSums& r) {
+  for (std::int64_t i = 0; i < group.n; ++i) {
+    const At at = group.at(i);
+    t.dx[at] = (h_at(t, at) - r.mean_h - r.b * (t.ddx[at] - r.mean_u) - r.a * (g_at(t, at) - r.mean_g)) * r.s.rstd +
+               (r.curvature * r.a * r.b - r.q * r.s.rstd - r.c) * xhat_at(t, at, r.s);
+  }
+}
+inline void add_second_dgamma(const Tensors& t, const Group& group, const SecondSums& r) {
+  for (std::int64_t i = 0; i < group.n && t.dgamma.present(); ++i)
+    t.dgamma[group.at(i)] += t.dy[group.at(i)] * answer_at(t, group.at(i), r);
+}
+// gamma's gradient, cleared: it is a running total.
+inline void clear_second_dgamma(const ng_call& call, const Tensors& t) {
+  for (std::int64_t g = 0; g < call.extent[NG_G]; ++g)
+    for (std::int64_t k = 0; k < call.extent[NG_K]; ++k) t.dgamma.put({0, g, k, 0}, 0);
+}
+
 // Statistics of parts, and of their union.
 
 inline void put_part_statistics(const Tensors& t, const Group& group) {
@@ -333,6 +395,17 @@ constexpr ng_kernel merging(std::int32_t variant, const char* name, Run run) {
   kernel.name = name;
   kernel.variant = variant;
   kernel.phases = 1U << NG_STATISTICS | 1U << NG_MERGE_STATISTICS;
+  kernel.run = run;
+  return kernel;
+}
+
+// double_backward, gamma and beta optional.
+constexpr ng_kernel double_backward(std::int32_t variant, const char* name, Run run) {
+  ng_kernel kernel{};
+  kernel.struct_size = sizeof(ng_kernel);
+  kernel.name = name;
+  kernel.variant = variant;
+  kernel.phases = 1U << NG_DOUBLE_BACKWARD;
   kernel.run = run;
   return kernel;
 }

@@ -87,7 +87,9 @@ inline bool fits_in_place(const ng_call& call, ng_role in, ng_role out) {
 inline const char* refusal(const ng_call& call) {
   if (!is_variant(call.variant)) return "not one of the five variants";
   const bool backward = is_backward(call.phase);
-  if (!backward && !is_forward(call.phase) && !is_statistics(call.phase)) return "not one of the six phases";
+  const bool twice = call.phase == NG_DOUBLE_BACKWARD;
+  if (!backward && !is_forward(call.phase) && !is_statistics(call.phase) && !twice)
+    return "not one of the seven phases";
   if (call.convention == nullptr) return "no convention";
   if (call.convention->scalars != NG_SCALARS_FLOAT32) return "eps and momentum are taken as float32 values";
   for (const ng_tensor* tensor : call.tensor)
@@ -100,6 +102,13 @@ inline const char* refusal(const ng_call& call) {
     if (call.phase == NG_STATISTICS) return has(NG_X) ? "" : "x is needed";
     if (!has(NG_PART_STAT) || !has(NG_PART_COUNT) || has(NG_PART_MEAN) != centred)
       return "parts have part_mean, part_stat and part_count, of rms_norm the last two";
+    return "";
+  }
+  if (twice) {
+    if (!has(NG_X) || !has(NG_DY) || !has(NG_DDX) || !has(NG_DDY) || !has(NG_DX))
+      return "x, dy and ddx are read, ddy and dx written";
+    if (has(NG_DDGAMMA) != has(NG_GAMMA) || has(NG_DGAMMA) != has(NG_GAMMA))
+      return "gamma, ddgamma and dgamma come together";
     return "";
   }
   if (backward) {
@@ -130,8 +139,8 @@ constexpr std::uint64_t gradient_roles = NG_ROLE_BIT(NG_DGAMMA) | NG_ROLE_BIT(NG
 constexpr std::uint64_t running_roles =
     NG_ROLE_BIT(NG_RUNNING_MEAN) | NG_ROLE_BIT(NG_RUNNING_VAR) | NG_ROLE_BIT(NG_RUNNING_WEIGHT);
 
-// A kernel of all phases, any layout, both ways in place, everything optional that may be. `claim`, `supports`,
-// `run` and what else differs are the caller's.
+// A kernel of all phases but double_backward, any layout, both ways in place, everything optional that may be. `claim`,
+// `supports`, `run` and what else differs are the caller's.
 inline ng_kernel kernel_of(ng_variant variant, const char* name, const char* source) {
   const std::uint64_t saved = NG_ROLE_BIT(NG_STAT) | (is_centred(variant) ? NG_ROLE_BIT(NG_MEAN) : std::uint64_t{0});
   const std::uint64_t running = has_running(variant) ? running_roles : 0;

@@ -3,6 +3,7 @@
 
 #include "kernels/built_in/manifest.hpp"
 #include "kernels/plain/backward.hpp"
+#include "kernels/plain/double_backward.hpp"
 #include "kernels/plain/forward.hpp"
 #include "kernels/plain/statistics.hpp"
 
@@ -25,6 +26,8 @@ int32_t run(void*, const ng_call* call, void*) {
   const plain::Row& row = *plain::row_of(call->variant);
   if (built_in::is_backward(call->phase))
     plain::backward(row, *call);
+  else if (call->phase == NG_DOUBLE_BACKWARD)
+    plain::double_backward(row, *call);
   else if (call->phase == NG_STATISTICS)
     plain::statistics(row, *call);
   else if (call->phase == NG_MERGE_STATISTICS)
@@ -60,6 +63,7 @@ const ng_claim claim = [] {
 
 ng_kernel kernel_of(ng_variant variant, const char* name) {
   ng_kernel kernel = built_in::kernel_of(variant, name, "kernels/plain/forward.cpp:1");
+  kernel.phases |= 1U << NG_DOUBLE_BACKWARD;
   kernel.claim = &claim;
   kernel.supports = supports;
   kernel.run = run;

@@ -190,6 +190,21 @@ PhaseRoles roles_of_statistics(const VariantRow& row, Phase phase) {
   return {roles, roles};
 }
 
+// gamma and beta may be declared; the others have no choice or come with them.
+PhaseRoles roles_of_double_backward(std::uint64_t supported, std::uint64_t required) {
+  const std::uint64_t optional = bit(Role::gamma) | bit(Role::beta);
+  const bool undeclared = (supported | required) == 0;
+  PhaseRoles roles{(undeclared ? optional : (supported | required) & optional), required & optional};
+  const auto with = [](std::uint64_t& set) {
+    if ((set & bit(Role::gamma)) != 0) set |= bit(Role::ddgamma) | bit(Role::dgamma);
+    if ((set & bit(Role::beta)) != 0) set |= bit(Role::ddbeta);
+    set |= bit(Role::ddx) | bit(Role::ddy);
+  };
+  with(roles.supported);
+  with(roles.required);
+  return roles;
+}
+
 // Inference is about statistics that are given: a kernel that could be handed none could not be tried.
 void check_given_statistics(const PhaseRoles& roles, const VariantRow& row, Phase phase, const std::string& where) {
   const auto supports = [&](Role role) { return (roles.supported & bit(role)) != 0; };
@@ -239,18 +254,20 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
   if (!kernel.at("runs").get<bool>()) refuse(where + "'s run is NULL; it must be the function that computes");
 
   result.claim = claim_of(kernel, where);
-  auto phases = bits(kernel.at("phases"), "phases", where, 0x7E,
-                     "a set of bits 1 << ng_phase of the phases 1 to 6 (7 to 15 are reserved)");
+  auto phases = bits(kernel.at("phases"), "phases", where, 0x17E,
+                     "a set of bits 1 << ng_phase of the phases 1 to 6 and 8 (7 and 9 to 15 are reserved)");
   if (phases == 0) phases = 1U << NG_FORWARD_TRAINING;
   constexpr std::uint64_t all_roles = (std::uint64_t{1} << role_count) - 1;
-  const std::string role_meaning = "a set of NG_ROLE_BIT(role) of the roles 0 to 20";
-  for (std::size_t phase = 1; phase <= judged_phases.size(); ++phase) {
+  const std::string role_meaning = "a set of NG_ROLE_BIT(role) of the roles 0 to 24";
+  for (const Phase judged : judged_phases) {
+    const auto phase = static_cast<std::size_t>(judged);
     if (((phases >> phase) & 1U) == 0) continue;
     result.phases.push_back(static_cast<Phase>(phase));
+    const bool of_a_row = is_statistics(static_cast<Phase>(phase)) || static_cast<Phase>(phase) == Phase::double_backward;
+    if (of_a_row && !result.variant)
+      refuse(where + " is custom and has phase " + std::string(normgate::name_of(static_cast<Phase>(phase))) +
+             "; it must have phases 1 to 4 only: which axes are reduced is not known");
     if (is_statistics(static_cast<Phase>(phase))) {
-      if (!result.variant)
-        refuse(where + " is custom and has phase " + std::string(normgate::name_of(static_cast<Phase>(phase))) +
-               "; it must have phases 1 to 4 only: which axes are reduced is not known");
       result.roles[phase] = roles_of_statistics(row_of(*result.variant), static_cast<Phase>(phase));
       continue;
     }
@@ -258,6 +275,10 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
     roles.supported = bits(kernel.at("supported").at(phase), "supported_roles", where, all_roles, role_meaning);
     roles.required = bits(kernel.at("required").at(phase), "required_roles", where, all_roles, role_meaning);
     const std::uint64_t understood = bit(Role::x) | bit(Role::y) | bit(Role::dy) | bit(Role::dx);
+    if (judged == Phase::double_backward) {
+      result.roles[phase] = roles_of_double_backward(roles.supported, roles.required);
+      continue;
+    }
     const bool undeclared = (roles.supported | roles.required) == 0;
     roles.supported &= ~understood;
     roles.required &= ~understood;

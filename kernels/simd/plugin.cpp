@@ -15,6 +15,7 @@ namespace simd = normgate::simd;
 int32_t supports(const ng_call* call) {
   const char* reason = simd::target_refusal();
   if (*reason == '\0') reason = built_in::refusal(*call);
+  if (*reason == '\0' && call->phase == NG_DOUBLE_BACKWARD) reason = "no double backward";
   if (*reason == '\0') return 1;
   if (call->text != nullptr && call->text_size > 0) std::snprintf(call->text, call->text_size, "%s", reason);
   return 0;

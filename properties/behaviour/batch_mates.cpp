@@ -9,7 +9,7 @@ namespace normgate {
 namespace {
 
 bool applies(const Subject& subject) {
-  return is_primary(subject) && !is_training(subject.phase) && !is_statistics(subject.phase);
+  return is_primary(subject) && !has_own_statistics(subject.phase) && !is_statistics(subject.phase);
 }
 
 // What is compared.

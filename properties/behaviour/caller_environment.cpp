@@ -59,7 +59,7 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
     }
   // A merge reads statistics of ordinary size, and no x.
   if (subject.phase == Phase::merge_statistics) return planner.take();
-  const bool backward = is_backward(subject.phase);
+  const bool backward = has_cotangent(subject.phase);
   std::uint64_t key = seed * 64 + 1;
   for (std::int64_t round = 0; round < planner.by_effort(1, 4, 16); ++round)
     for (const std::int64_t length : {4, 7, 16, 33, 100})

@@ -35,7 +35,8 @@ std::vector<Problem> plan(const Subject& subject, Effort effort, std::uint64_t s
 }
 
 // The tensors with an element for each of the problem's: the forward's two, the backward's two, those of parts.
-constexpr Role outer_roles[] = {Role::x, Role::y, Role::dy, Role::dx, Role::part_mean, Role::part_stat};
+constexpr Role outer_roles[] = {Role::x,         Role::y,         Role::dy,  Role::dx,
+                                Role::part_mean, Role::part_stat, Role::ddx, Role::ddy};
 
 // Variations of one problem, inside the claim.
 std::vector<Problem> variations(const Problem& problem, const Subject& subject) {
@@ -53,10 +54,10 @@ std::vector<Problem> variations(const Problem& problem, const Subject& subject) 
   constexpr std::array reversed{Axis::s, Axis::k, Axis::g, Axis::n};
   constexpr std::array channels_outermost{Axis::k, Axis::n, Axis::s, Axis::g};
   // What is read by its own layout, and what is written by its own.
-  const Role read = is_backward(problem.phase)                 ? Role::dy
+  const Role read = has_cotangent(problem.phase)               ? Role::dy
                     : problem.phase == Phase::merge_statistics ? Role::part_stat
                                                                : Role::x;
-  const Role written = is_backward(problem.phase) ? Role::dx : Role::y;
+  const Role written = has_cotangent(problem.phase) ? Role::dx : Role::y;
   add([](Problem& p) { p.in_place = true; });
   add([](Problem& p) { p.misalign = 1; });
   add([](Problem& p) { p.skew = 1; });
@@ -70,7 +71,7 @@ std::vector<Problem> variations(const Problem& problem, const Subject& subject) 
   add([&](Problem& p) { p.layout[written].order = reversed, p.layout[written].pad = 3; });
   add([&](Problem& p) {
     for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var,
-                            Role::dgamma, Role::dbeta, Role::part_count})
+                            Role::dgamma, Role::dbeta, Role::part_count, Role::ddgamma, Role::ddbeta})
       p.layout[role].step = 2 + static_cast<std::int64_t>(index_of(role)) % 2;
     all(p, {.step = 3});
   });

@@ -106,6 +106,9 @@ Problem inside_claim(Problem problem, const Subject& subject) {
     problem.eps = defaults.eps;
     problem.momentum = defaults.momentum;
     problem.step = defaults.step;
+  } else if (subject.phase == Phase::double_backward) {
+    problem.saved = problem.running = problem.in_place = false;
+    problem.given = Given::none;
   } else if (is_training(subject.phase)) {
     problem.given = Given::none;
     // Where y stands in place of x, no mean is handed.
@@ -132,7 +135,7 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   // Without a declared use nothing is judged where the handed statistics are far from the true ones.
   if (subject.phase != Phase::backward_training || !problem.saved || kernel.claim.saved_use == SavedUse::undeclared)
     problem.handed = Handed::nearest;
-  if (!backward) problem.cotangent = Cotangent::random;
+  if (!has_cotangent(subject.phase)) problem.cotangent = Cotangent::random;
   problem.in_place = problem.in_place && (backward ? kernel.gradient_in_place : kernel.in_place);
   // A kernel of contiguous rows: S = 1, since the reduced axes G K are not innermost otherwise.
   if (subject.row.reduced == AxisSet{Axis::g, Axis::k} && !kernel.strided && !kernel.channels_last &&
@@ -142,19 +145,21 @@ Problem inside_claim(Problem problem, const Subject& subject) {
   }
   for (std::size_t r = 0; r < role_count; ++r) {
     const auto role = static_cast<Role>(r);
-    const bool tensor = role == Role::x || role == Role::y || role == Role::dy || role == Role::dx;
+    const bool tensor = role == Role::x || role == Role::y || role == Role::dy || role == Role::dx ||
+                        role == Role::ddx || role == Role::ddy;
     restrict_layout(problem.layout[role], tensor, kernel);
   }
   const Role in = in_place_input(subject.phase);
   const Role out = in_place_output(subject.phase);
   AxisSet& broadcast = problem.layout[Role::dy].broadcast;
-  if (!kernel.mixed || !kernel.strided || problem.in_place || problem.profile == Profile::special ||
+  if (!backward || !kernel.mixed || !kernel.strided || problem.in_place || problem.profile == Profile::special ||
       !problem.values[Role::dy].empty())
     broadcast = {};
   const bool along_s = problem.cotangent == Cotangent::pooled && broadcast == AxisSet{Axis::s};
   if (problem.cotangent != Cotangent::ones && !along_s) broadcast = {};
   if (!kernel.mixed) {
-    for (const Role role : {Role::y, Role::dy, Role::dx}) problem.layout[role] = problem.layout[Role::x];
+    for (const Role role : {Role::y, Role::dy, Role::dx, Role::ddx, Role::ddy})
+      problem.layout[role] = problem.layout[Role::x];
     problem.layout[Role::part_stat] = problem.layout[Role::part_mean];
   }
   if (problem.in_place) problem.layout[out] = problem.layout[in];
@@ -300,13 +305,15 @@ void Planner::add(const Recipe& recipe) {
     p.layout[Role::dy] = (d.layouts & 256U) != 0 ? drawn_layout(d.split) : p.layout[Role::dx];
     p.layout[Role::part_mean] = p.layout[Role::x];
     p.layout[Role::part_stat] = p.layout[Role::y];
+    p.layout[Role::ddx] = p.layout[Role::y];
+    p.layout[Role::ddy] = p.layout[Role::dy];
     // An upstream gradient that was expanded: all of it, or along the positions.
     if (p.cotangent == Cotangent::ones && (d.layouts & 512U) != 0)
       p.layout[Role::dy].broadcast = AxisSet{Axis::n, Axis::g, Axis::k, Axis::s};
     if (p.cotangent == Cotangent::pooled) p.layout[Role::dy].broadcast = AxisSet{Axis::s};
     if ((d.places & 64U) != 0)
       for (const Role role : {Role::gamma, Role::beta, Role::mean, Role::stat, Role::running_mean, Role::running_var,
-                              Role::dgamma, Role::dbeta, Role::part_count})
+                              Role::dgamma, Role::dbeta, Role::part_count, Role::ddgamma, Role::ddbeta})
         p.layout[role].step = 1 + (d.places >> index_of(role)) % 3;
     p.in_place = d.places % 3 == 0;
     p.fence = d.fence % 2 == 0 ? Fence::right : Fence::left;

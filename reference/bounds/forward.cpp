@@ -16,6 +16,7 @@
 
 #include "reference/bounds/judged.hpp"
 #include "reference/bounds/merge.hpp"
+#include "reference/bounds/second_order.hpp"
 #include "reference/bounds/statistics.hpp"
 #include "reference/problem/affine.hpp"
 #include "reference/problem/groups.hpp"
@@ -283,6 +284,7 @@ class Forward : private StatisticsBounds {
 
 Bounds forward_bounds(const Problem& problem, const Inputs& inputs, const Truth& truth, const Claim& claim) {
   if (problem.phase == Phase::merge_statistics) return merge_bounds(problem, inputs, truth, claim);
+  if (problem.phase == Phase::double_backward) return double_backward_bounds(problem, inputs, truth, claim);
   if (problem.phase == Phase::statistics) {
     const Problem training = training_of(problem);
     return Forward(training, inputs, truth, claim).run();

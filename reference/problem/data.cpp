@@ -684,7 +684,7 @@ std::vector<float> make_cotangent(const Setting& setting, const std::vector<floa
     const bool normalized = problem.cotangent == Cotangent::normalized || problem.cotangent == Cotangent::mixed;
     Spread spread;
     if (normalized && !x.empty())
-      spread = is_training(problem.phase) ? computed(setting, groups, q, x) : given(setting, groups, q, inputs);
+      spread = has_own_statistics(problem.phase) ? computed(setting, groups, q, x) : given(setting, groups, q, inputs);
     const Words words = random_words(setting.key, stream_of(Purpose::centre, Role::dy), static_cast<std::uint64_t>(q));
     const double centre = centre_of(setting, q);
     std::int64_t position = 0;
@@ -828,6 +828,17 @@ Inputs make_parts(const Setting& setting) {
   return inputs;
 }
 
+// What the second order weighs the first with: z, or integers from -2 to 3.
+std::vector<float> make_second_cotangent(const Setting& setting, Role role) {
+  std::vector<float> result(static_cast<std::size_t>(extent_of(setting.problem, axes_of(role, setting.row))));
+  const std::uint64_t stream = stream_of(Purpose::element, role);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] = static_cast<float>(is_integer_profile(setting)
+                                       ? static_cast<double>(random_words(setting.key, stream, i).w[0] % 6) - 2
+                                       : normal_like(setting.key, stream, i));
+  return result;
+}
+
 std::vector<float> make_role(const Setting& setting, Role role) {
   switch (role) {
     case Role::x:
@@ -846,6 +857,10 @@ std::vector<float> make_role(const Setting& setting, Role role) {
     case Role::dgamma:
     case Role::dbeta:
       return make_old_gradient(setting, role);
+    case Role::ddx:
+    case Role::ddgamma:
+    case Role::ddbeta:
+      return make_second_cotangent(setting, role);
     default:
       return {};
   }
@@ -868,7 +883,7 @@ Inputs make_inputs(const Problem& problem) {
       inputs[role] = make_role(setting, role);
     }
   }
-  if (is_backward(problem.phase)) {
+  if (has_cotangent(problem.phase)) {
     // What the kernel is not handed decides what it is handed.
     const std::vector<float> hidden = inputs[Role::x].empty() ? make_x(setting) : std::vector<float>();
     const std::vector<float>& x = inputs[Role::x].empty() ? hidden : inputs[Role::x];

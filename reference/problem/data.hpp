@@ -52,6 +52,8 @@ namespace normgate {
 // In special one group in four has a NaN or an infinity in dy, whatever the cotangent. What gradients are added to is
 // ±(2 … 8), an integer in exact and exact_sum.
 //
+// double_backward's ddx, ddgamma and ddbeta are z; in exact and exact_sum integers from -2 to 3.
+//
 // backward_training is handed the float32 nearest to mean and stat of x, computed in double (handed=shifted: the mean
 // moved by 2 to 10 % of sigma, stat by 2 to 10 %), or y in place of x and mean, gamma·x̂ + beta rounded once; gamma has
 // no zeros then, also when 1 is added.

@@ -51,10 +51,32 @@ RoleUse use_in_statistics(const Problem& problem, Role role) {
   }
 }
 
+RoleUse use_in_double_backward(const Problem& problem, Role role) {
+  switch (role) {
+    case Role::x:
+    case Role::dy:
+    case Role::ddx:
+      return {.read = true};
+    case Role::gamma:
+    case Role::ddgamma:
+      return {.read = problem.gamma};
+    case Role::ddbeta:
+      return {.read = problem.beta};
+    case Role::ddy:
+    case Role::dx:
+      return {.write = true};
+    case Role::dgamma:
+      return {.write = problem.gamma};
+    default:
+      return {};
+  }
+}
+
 }  // namespace
 
 RoleUse use_of(const Problem& problem, Role role) {
   if (is_statistics(problem.phase)) return use_in_statistics(problem, role);
+  if (problem.phase == Phase::double_backward) return use_in_double_backward(problem, role);
   const VariantRow& row = row_of(problem.variant);
   const bool training = is_training(problem.phase);
   const bool backward = is_backward(problem.phase);
@@ -101,6 +123,10 @@ RoleUse use_of(const Problem& problem, Role role) {
     case Role::part_mean:
     case Role::part_stat:
     case Role::part_count:
+    case Role::ddx:
+    case Role::ddgamma:
+    case Role::ddbeta:
+    case Role::ddy:
       break;
   }
   return {};
@@ -148,6 +174,15 @@ std::string check_statistics(const Problem& problem, const VariantRow& row) {
       return wrong("the number of parts", fmt::format("{}", group_size(problem)), "at most 2^28");
     return "";
   }
+  if (problem.phase == Phase::double_backward) {
+    if (problem.saved) return wrong("saved", "1", fmt::format("0 in {}, which takes statistics from x", phase));
+    if (problem.running) return wrong("running", "1", fmt::format("0 in {}, which updates no state", phase));
+    if (problem.given != Given::none)
+      return wrong("given", problem.given == Given::running ? "running" : "saved",
+                   fmt::format("none in {}, which takes statistics from x", phase));
+    if (problem.in_place) return wrong("in_place", "1", fmt::format("0 in {}", phase));
+    return "";
+  }
   if (is_training(problem.phase)) {
     if (problem.given != Given::none)
       return wrong("given", problem.given == Given::running ? "running" : "saved",
@@ -176,8 +211,9 @@ std::string check_gradients(const Problem& problem) {
     return wrong("from_output", "1", "1 only with saved=1: y alone does not tell the deviation");
   if (problem.handed != Handed::nearest && !(training && problem.saved))
     return wrong("handed", "shifted", "nearest where backward_training is not handed statistics (saved=1)");
-  if (problem.cotangent != Cotangent::random && !is_backward(problem.phase))
-    return wrong("cotangent", name_of(problem.cotangent), "random in the forward phases, which have no dy");
+  if (problem.cotangent != Cotangent::random && !has_cotangent(problem.phase))
+    return wrong("cotangent", name_of(problem.cotangent),
+                 fmt::format("random in {}, which has no dy", name_of(problem.phase)));
   return "";
 }
 

@@ -77,7 +77,7 @@ struct Problem {
   bool from_output = false;   // from_output=1: backward_training is handed y, beta and stat in place of x and mean
   Given given = Given::none;  // inference only: given=running, given=saved; never none there
   Handed handed = Handed::nearest;                      // backward_training with saved=1
-  Cotangent cotangent = Cotangent::random;              // backward only
+  Cotangent cotangent = Cotangent::random;              // where there is a dy
   bool in_place = false;                                // y is x; backward: dx is dy
   double eps = 9.99999974737875163555145263671875e-06;  // the float32 nearest to 1e-5
   double momentum = 0.100000001490116119384765625;      // the float32 nearest to 0.1
@@ -112,6 +112,14 @@ struct Problem {
 }
 [[nodiscard]] constexpr bool is_training(Phase phase) {
   return phase == Phase::forward_training || phase == Phase::backward_training;
+}
+// Neither of both is double_backward, whose statistics are those of x, as in training: it has a first and a second
+// upstream gradient, and nothing is saved, handed, given, accumulated or in place.
+[[nodiscard]] constexpr bool has_cotangent(Phase phase) {
+  return is_backward(phase) || phase == Phase::double_backward;
+}
+[[nodiscard]] constexpr bool has_own_statistics(Phase phase) {
+  return is_training(phase) || phase == Phase::double_backward;
 }
 // Statistics alone, of a part or of the union of parts. A group of merge_statistics has parts for elements: its extents
 // count parts, and group_size() is their number. Convention, eps, momentum and step mean nothing in these phases, gamma

@@ -23,13 +23,14 @@ struct PhaseName {
   Phase phase;
   std::string_view name;
 };
-constexpr std::array<PhaseName, 6> phases{{
+constexpr std::array<PhaseName, 7> phases{{
     {Phase::forward_training, "forward_training"},
     {Phase::forward_inference, "forward_inference"},
     {Phase::backward_training, "backward_training"},
     {Phase::backward_inference, "backward_inference"},
     {Phase::statistics, "statistics"},
     {Phase::merge_statistics, "merge_statistics"},
+    {Phase::double_backward, "double_backward"},
 }};
 
 // By number.
@@ -37,7 +38,8 @@ constexpr std::array<std::string_view, role_count> roles{
     "x",         "y",         "gamma",        "beta",        "mean",           "mean_lo",
     "stat",      "stat_lo",   "running_mean", "running_var", "running_weight", "dy",
     "dx",        "dgamma",    "dbeta",        "residual",    "dresidual",      "reserve",
-    "part_mean", "part_stat", "part_count"};
+    "part_mean", "part_stat", "part_count",   "ddx",         "ddgamma",        "ddbeta",
+    "ddy"};
 
 }  // namespace
 
@@ -88,6 +90,8 @@ AxisSet axes_of(Role role, const VariantRow& row) {
     case Role::dresidual:
     case Role::part_mean:
     case Role::part_stat:
+    case Role::ddx:
+    case Role::ddy:
       return every_axis;
     case Role::part_count:
       return row.reduced;
@@ -95,6 +99,8 @@ AxisSet axes_of(Role role, const VariantRow& row) {
     case Role::beta:
     case Role::dgamma:
     case Role::dbeta:
+    case Role::ddgamma:
+    case Role::ddbeta:
       return row.affine;
     case Role::mean:
     case Role::mean_lo:

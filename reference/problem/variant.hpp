@@ -79,14 +79,16 @@ enum class Phase : std::int32_t {
   backward_training = 3,
   backward_inference = 4,
   statistics = 5,
-  merge_statistics = 6
+  merge_statistics = 6,
+  double_backward = 8
 };
 // Those that write an element for each of x …
 inline constexpr std::array normalizing_phases{Phase::forward_training, Phase::forward_inference,
                                                Phase::backward_training, Phase::backward_inference};
 // … and all.
 inline constexpr std::array judged_phases{Phase::forward_training,   Phase::forward_inference, Phase::backward_training,
-                                          Phase::backward_inference, Phase::statistics,        Phase::merge_statistics};
+                                          Phase::backward_inference, Phase::statistics,        Phase::merge_statistics,
+                                          Phase::double_backward};
 [[nodiscard]] std::string_view name_of(Phase phase);
 [[nodiscard]] std::optional<Phase> phase_named(std::string_view name);
 
@@ -112,9 +114,13 @@ enum class Role : std::int32_t {
   reserve = 17,
   part_mean = 18,
   part_stat = 19,
-  part_count = 20
+  part_count = 20,
+  ddx = 21,
+  ddgamma = 22,
+  ddbeta = 23,
+  ddy = 24
 };
-inline constexpr std::size_t role_count = 21;
+inline constexpr std::size_t role_count = 25;
 [[nodiscard]] constexpr std::size_t index_of(Role role) { return static_cast<std::size_t>(role); }
 [[nodiscard]] std::string_view name_of(Role role);
 [[nodiscard]] std::optional<Role> role_named(std::string_view name);

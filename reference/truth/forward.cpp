@@ -28,6 +28,7 @@
 #include "reference/truth/merge.hpp"
 #include "reference/truth/parameters-inl.h"
 #include "reference/truth/running.hpp"
+#include "reference/truth/second_order.hpp"
 #include "reference/truth/tiers/fast.hpp"
 
 namespace normgate {
@@ -175,6 +176,7 @@ class Forward {
 
 Truth definition_forward(const Problem& problem, const Inputs& inputs, Wanted wanted) {
   if (problem.phase == Phase::merge_statistics) return merged_statistics(problem, inputs);
+  if (problem.phase == Phase::double_backward) return second_order(problem, inputs);
   if (problem.phase == Phase::statistics) return definition_forward(training_of(problem), inputs, Wanted::statistics);
   Forward forward(problem, inputs, wanted);
   return problem.phase == Phase::forward_training ? forward.training() : forward.inference();
@@ -182,6 +184,7 @@ Truth definition_forward(const Problem& problem, const Inputs& inputs, Wanted wa
 
 Truth forward_truth(const Problem& problem, const Inputs& inputs, Wanted wanted) {
   if (problem.phase == Phase::merge_statistics) return merged_statistics(problem, inputs);
+  if (problem.phase == Phase::double_backward) return second_order(problem, inputs);
   if (problem.phase == Phase::statistics) return forward_truth(training_of(problem), inputs, Wanted::statistics);
   if (auto truth = tiers::fast_forward(problem, inputs, wanted)) return *std::move(truth);
   return definition_forward(problem, inputs, wanted);

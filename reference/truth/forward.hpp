@@ -1,4 +1,4 @@
-// What the forward phases and those of statistics are by definition.
+// What the forward phases, those of statistics and double_backward are by definition.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,8 @@ struct GroupTruth {
 };
 
 // Outputs by role, dense and row-major over the role's axes: y; mean and stat if the problem saves them; running_mean,
-// running_var, running_weight after the step if it has them. In `statistics` and merge_statistics: mean and stat.
+// running_var, running_weight after the step if it has them. In `statistics` and merge_statistics: mean and stat. In
+// double_backward: ddy, dx, and dgamma if the problem has gamma.
 struct Truth {
   PerRole<std::vector<Exact>> out;
   std::vector<GroupTruth> groups;

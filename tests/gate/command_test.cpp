@@ -415,8 +415,8 @@ TEST_F(Command, WhatABackwardDoesNotClaimIsToldInItsOwnWords) {
   EXPECT_EQ(sound.exit_code, 0) << sound.text;
   const std::string all = row(sound.text, "not claimed, not tested: ");
   EXPECT_EQ(all,
-            "forward_training, forward_inference, backward_inference, statistics, merge_statistics, the use of saved "
-            "statistics, dx over dy, channels last, padding, strides, mixed layouts, expanded dy, threads, row "
+            "forward_training, forward_inference, backward_inference, statistics, merge_statistics, double_backward, the "
+            "use of saved statistics, dx over dy, channels last, padding, strides, mixed layouts, expanded dy, threads, row "
             "independence, batch invariance, scale covariance, infinities, layout invariance, invariance to the "
             "caller's FTZ and DAZ (gradient/sound)");
   const Ran in_place = normgate("check" + gradient + "--kernel gradient/in_place --property determinism");

@@ -143,7 +143,7 @@ TEST(Line, ErrorsNameTheFieldItsValueAndWhatIsRight) {
       {"backward_training layer_norm dy.layout=nNGK", "dy.layout is 'nNGK'", "lower case: broadcast"},
       {"backward_training layer_norm dy.layout=ngk", "dy.layout is 'ngk'", "NSGK*2+3"},
       {"backward layer_norm", "phase (the first word) is 'backward'",
-       "backward_inference, statistics or merge_statistics"},
+       "backward_inference, statistics, merge_statistics or double_backward"},
       {"forward_training layer_norm fence=top", "fence is 'top'", "right or left"},
       {"forward_training layer_norm threads=99999999999", "threads is '99999999999'", "2147483647"},
       {"forward_training layer_norm key=0x11112222333344445", "key is '0x11112222333344445'", "16 digits"},

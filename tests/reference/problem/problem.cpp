@@ -144,7 +144,7 @@ TEST(Problem, EachThingThatIsWrongIsNamed) {
       {"forward_training layer_norm values=dy:[1]", "values", "does not read"},
       {"forward_training layer_norm from_output=1 saved=1", "from_output", "0 outside backward_training"},
       {"forward_training layer_norm handed=shifted saved=1", "handed", "backward_training is not handed"},
-      {"forward_training layer_norm cotangent=ones", "cotangent is ones", "forward phases, which have no dy"},
+      {"forward_training layer_norm cotangent=ones", "cotangent is ones", "random in forward_training, which has no dy"},
       {"forward_training layer_norm x.layout=nGKS", "x.layout is nGKS", "only dy of a backward phase"},
       {"forward_training layer_norm dy.layout=ngks", "dy.layout", "only dy of a backward phase"},
       {"backward_training layer_norm given=saved", "given is saved", "backward_training, which is about"},

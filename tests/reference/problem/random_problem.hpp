@@ -65,7 +65,8 @@ inline Problem random_problem() {
   problem.gamma = coin();
   problem.beta = coin();
   const bool backward = is_backward(problem.phase);
-  if (is_statistics(problem.phase)) {
+  const bool twice = problem.phase == Phase::double_backward;
+  if (is_statistics(problem.phase) || twice) {
     problem.given = Given::none;
   } else if (is_training(problem.phase)) {
     problem.saved = coin();
@@ -75,7 +76,7 @@ inline Problem random_problem() {
   } else {
     problem.given = !row.running.empty() && coin() ? Given::running : Given::saved;
   }
-  if (coin() && !is_statistics(problem.phase)) {
+  if (coin() && !is_statistics(problem.phase) && !twice) {
     problem.in_place = true;
     problem.layout[in_place_output(problem.phase)] = problem.layout[in_place_input(problem.phase)];
   }

@@ -47,6 +47,10 @@ TEST(Variant, RolesHaveTheNumbersOfTheAbi) {
   EXPECT_EQ(role_named("part_mean"), static_cast<Role>(NG_PART_MEAN));
   EXPECT_EQ(role_named("part_stat"), static_cast<Role>(NG_PART_STAT));
   EXPECT_EQ(role_named("part_count"), static_cast<Role>(NG_PART_COUNT));
+  EXPECT_EQ(role_named("ddx"), static_cast<Role>(NG_DDX));
+  EXPECT_EQ(role_named("ddgamma"), static_cast<Role>(NG_DDGAMMA));
+  EXPECT_EQ(role_named("ddbeta"), static_cast<Role>(NG_DDBETA));
+  EXPECT_EQ(role_named("ddy"), static_cast<Role>(NG_DDY));
   EXPECT_EQ(role_named("weight"), std::nullopt);
   for (std::size_t i = 0; i < role_count; ++i)
     EXPECT_EQ(role_named(name_of(static_cast<Role>(i))), static_cast<Role>(i));
@@ -59,6 +63,7 @@ TEST(Variant, PhasesHaveTheNumbersOfTheAbi) {
   EXPECT_EQ(phase_named("backward_inference"), static_cast<Phase>(NG_BACKWARD_INFERENCE));
   EXPECT_EQ(phase_named("statistics"), static_cast<Phase>(NG_STATISTICS));
   EXPECT_EQ(phase_named("merge_statistics"), static_cast<Phase>(NG_MERGE_STATISTICS));
+  EXPECT_EQ(phase_named("double_backward"), static_cast<Phase>(NG_DOUBLE_BACKWARD));
   EXPECT_EQ(phase_named("training"), std::nullopt);
   EXPECT_EQ(name_of(Phase::forward_inference), "forward_inference");
 }
@@ -67,9 +72,9 @@ TEST(Variant, StatisticsHaveTheAxesThatAreNotReduced) {
   for (const VariantRow& row : variant_table()) {
     for (const Role role : {Role::mean, Role::stat, Role::mean_lo, Role::stat_lo})
       EXPECT_TRUE(axes_of(role, row) == row.reduced.complement()) << row.name << name_of(role);
-    for (const Role role : {Role::gamma, Role::beta, Role::dgamma, Role::dbeta})
+    for (const Role role : {Role::gamma, Role::beta, Role::dgamma, Role::dbeta, Role::ddgamma, Role::ddbeta})
       EXPECT_TRUE(axes_of(role, row) == row.affine) << row.name << name_of(role);
-    for (const Role role : {Role::x, Role::y, Role::dx, Role::dy})
+    for (const Role role : {Role::x, Role::y, Role::dx, Role::dy, Role::ddx, Role::ddy})
       EXPECT_TRUE(axes_of(role, row).complement().empty()) << row.name << name_of(role);
     EXPECT_TRUE(axes_of(Role::running_var, row) == row.running) << row.name;
     for (const Role role : {Role::part_mean, Role::part_stat})
