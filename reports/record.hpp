@@ -109,7 +109,7 @@ struct Audit {
     std::string at{};
     double scale = 0;
     struct Point {
-      double step = 0;  // in deviations
+      double step = 0;                            // in deviations
       double second_order = 0, fourth_order = 0;  // dx less the quotient
       double noise = 0, truncation = 0, tolerance = 0;
     };
@@ -124,8 +124,8 @@ struct Audit {
     std::string phase{};
     std::string problem{};
     std::int64_t size = 0;
-    std::vector<double> truth{};   // row-major, dy by row: the certified gradient
-    std::vector<double> error{};   // what the kernel gives less that
+    std::vector<double> truth{};  // row-major, dy by row: the certified gradient
+    std::vector<double> error{};  // what the kernel gives less that
     std::vector<double> bound{};
   };
   std::vector<Witness> witness{};

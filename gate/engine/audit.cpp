@@ -20,9 +20,10 @@ namespace normgate {
 namespace {
 
 constexpr std::array<std::string_view, 13> gradient_properties{
-    "gradients",      "finite_differences",     "dot_product", "jacobian",        self_consistency_name,
-    "gradient_identities", "cotangent_linearity", "training_and_inference", "split_rows", "exact_gradients",
-    "single_value",   "special_gradients", "double_backward"};
+    "gradients",           "finite_differences",  "dot_product",         "jacobian",
+    self_consistency_name, "gradient_identities", "cotangent_linearity", "training_and_inference",
+    "split_rows",          "exact_gradients",     "single_value",        "special_gradients",
+    "double_backward"};
 
 constexpr std::array all_cotangents{Cotangent::random,     Cotangent::ones,  Cotangent::pooled,
                                     Cotangent::normalized, Cotangent::mixed, Cotangent::unit};
@@ -134,8 +135,7 @@ void add_curve(const StagedUnit& staged, const Unit& unit, Audit& audit) {
   Audit::Curve result{unit.kernel, unit.target, unit.phase, worst->problem, curve.at, curve.scale};
   result.estimated = curve.estimated;
   for (const DifferenceStep& step : curve.steps)
-    result.points.push_back(
-        {step.relative, step.second, step.fourth, step.noise, step.truncation, step.tolerance()});
+    result.points.push_back({step.relative, step.second, step.fourth, step.noise, step.truncation, step.tolerance()});
   if (!result.points.empty()) result.chosen = static_cast<std::int64_t>(curve.chosen);
   audit.curves.push_back(std::move(result));
 }

@@ -32,7 +32,8 @@ Json to_json(const UnitTally& tally) {
   const Unit& unit = tally.unit;
   Json outputs = Json::array();
   for (const WorstOfOutput& worst : unit.worst_of_outputs)
-    outputs.push_back({worst.output, worst.cotangent, number(worst.share_of_bound), worst.at, worst.problem, worst.index});
+    outputs.push_back(
+        {worst.output, worst.cotangent, number(worst.share_of_bound), worst.at, worst.problem, worst.index});
   Json json = {{"kernel", unit.kernel},
                {"plugin", unit.plugin},
                {"source", unit.source},

@@ -55,8 +55,7 @@ struct Failure {
 };
 
 // Runs what a property may also do, outside of a case; false if a call did not come back with outputs.
-[[nodiscard]] bool on_bench(const Door& door, const runner::KernelInfo& kernel,
-                            const std::function<void(Bench&)>& use);
+[[nodiscard]] bool on_bench(const Door& door, const runner::KernelInfo& kernel, const std::function<void(Bench&)>& use);
 
 // A unit while it is tried. Tallies of disjoint parts of a plan merge to the tally of the whole, in any order.
 struct UnitTally {
@@ -67,7 +66,7 @@ struct UnitTally {
   bool stopped = false;    // after too many of them
   std::string given_up;    // why the unit was not tried at all, or not to its end
   std::int64_t worst_index = -1;
-  double judged_at_least = 0;  // Property::judged_at_least
+  double judged_at_least = 0;       // Property::judged_at_least
   std::int64_t refusal_index = -1;  // of the first refusal in plan order, whose reason is reported
   std::string refusal;
   std::optional<Failure> failure;

@@ -44,7 +44,8 @@ int run_audit(AuditOptions& options) {
 
 void add_audit(CLI::App& command, int& exit_code) {
   auto options = std::make_shared<AuditOptions>();
-  CLI::App* verb = command.add_subcommand("audit", "are gradients the derivative, of the definition and of the kernel's own forward?");
+  CLI::App* verb = command.add_subcommand(
+      "audit", "are gradients the derivative, of the definition and of the kernel's own forward?");
   add_selection(*verb, options->common);
   add_run_options(*verb, options->common);
   add_runner_options(*verb, options->common);

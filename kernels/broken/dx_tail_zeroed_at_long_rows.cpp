@@ -1,5 +1,6 @@
 // rejected by: gradients; looks like: dx zero from an element on
-// The last pass counts blocks of 16 columns in a byte, in which 255 marks the end: what lies behind column 4080 is zero.
+// The last pass counts blocks of 16 columns in a byte, in which 255 marks the end: what lies behind column 4080 is
+// zero.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

@@ -1,6 +1,6 @@
 // rejected by: self_consistency; looks like: eps outside the root; declared inside
-// The forward was moved to sqrt(v + eps), the backward still is that of sqrt(v) + eps: each is right by itself, they are
-// not a pair.
+// The forward was moved to sqrt(v + eps), the backward still is that of sqrt(v) + eps: each is right by itself, they
+// are not a pair.
 #include "kernels/broken/piece.hpp"
 
 namespace normgate::broken {

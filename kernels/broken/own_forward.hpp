@@ -73,8 +73,7 @@ inline std::int32_t sound_forward(const ng_call& call) {
     }
     if (call.phase == NG_FORWARD_INFERENCE) continue;
     t.mean.put(group.first, static_cast<float>(s.mean));
-    t.stat.put(group.first,
-               static_cast<float>(convention.saved_statistic == NG_SAVED_VARIANCE ? s.variance : s.rstd));
+    t.stat.put(group.first, static_cast<float>(convention.saved_statistic == NG_SAVED_VARIANCE ? s.variance : s.rstd));
   }
   _mm_setcsr(state);
   return NG_OK;

@@ -263,7 +263,8 @@ KernelInfo kernel_of(const json& kernel, std::int32_t index) {
     const auto phase = static_cast<std::size_t>(judged);
     if (((phases >> phase) & 1U) == 0) continue;
     result.phases.push_back(static_cast<Phase>(phase));
-    const bool of_a_row = is_statistics(static_cast<Phase>(phase)) || static_cast<Phase>(phase) == Phase::double_backward;
+    const bool of_a_row =
+        is_statistics(static_cast<Phase>(phase)) || static_cast<Phase>(phase) == Phase::double_backward;
     if (of_a_row && !result.variant)
       refuse(where + " is custom and has phase " + std::string(normgate::name_of(static_cast<Phase>(phase))) +
              "; it must have phases 1 to 4 only: which axes are reduced is not known");

@@ -2,9 +2,10 @@
 // depend on which inputs. At steps h = 2^k rms of the tensor's deviations
 //
 //   noise       8 ε 18/12 / h, with ε the noise of f by a difference table (ECnoise, Moré & Wild 2011, SIAM J. Sci.
-//               Comput. 33): of nine values at spacing δ the k-th differences of a smooth function vanish like δ^k while
-//               those of noise have a mean square of ε² (2k)!/(k!)². The first k from which three estimates agree within
-//               a factor of four counts; the largest over some elements, and at least the rounding of the largest term.
+//               Comput. 33): of nine values at spacing δ the k-th differences of a smooth function vanish like δ^k
+//               while those of noise have a mean square of ε² (2k)!/(k!)². The first k from which three estimates agree
+//               within a factor of four counts; the largest over some elements, and at least the rounding of the
+//               largest term.
 //   truncation  16/15 |D4(h) - D4(h/2)|: an error of order 4 falls to a sixteenth from one to the other
 //   own         the same relative noise in what the backward gives, and its rounding: 8 ε / sqrt(Σ (dy y^)²) + 2^-22 of
 //               the gradient's largest element
@@ -204,10 +205,13 @@ class EstimatedDifferences {
     for (int k = 0; k <= steps; ++k)
       for (const double sign : {-1.0, 1.0}) by.push_back(sign * std::ldexp(unit_[role], first_step + k));
     const std::vector<double> f = values_at(role, i, by);
-    const auto near = [&](int k) { return f[static_cast<std::size_t>(2 * k + 1)] - f[static_cast<std::size_t>(2 * k)]; };
-    const double old = problem_.convention.gradients == Gradients::accumulate && role != Role::x && !old_[gradient].empty()
-                           ? static_cast<double>(old_[gradient][i])
-                           : 0;
+    const auto near = [&](int k) {
+      return f[static_cast<std::size_t>(2 * k + 1)] - f[static_cast<std::size_t>(2 * k)];
+    };
+    const double old =
+        problem_.convention.gradients == Gradients::accumulate && role != Role::x && !old_[gradient].empty()
+            ? static_cast<double>(old_[gradient][i])
+            : 0;
     const double got = static_cast<double>(outputs_[gradient][i]) - old;
     const double rms = root_mean_square(outputs_[gradient]);
     double largest = 0;
@@ -251,11 +255,12 @@ class EstimatedDifferences {
     Violation violation;
     violation.at = place(problem_, gradient, i, outputs_[gradient]);
     violation.got = both_ways(got);
-    violation.want = fmt::format("{} within {:.4g} (estimated), by differences of its own forward", shortest(quotient),
-                                 tolerance);
-    violation.error = fmt::format("{:.4g} of the estimated tolerance, {:.3g} of the scale   (noise and truncation {:.2g}, "
-                                  "{} {:.2g})",
-                                  share, error / scale, best, name_of(gradient), own);
+    violation.want =
+        fmt::format("{} within {:.4g} (estimated), by differences of its own forward", shortest(quotient), tolerance);
+    violation.error = fmt::format(
+        "{:.4g} of the estimated tolerance, {:.3g} of the scale   (noise and truncation {:.2g}, "
+        "{} {:.2g})",
+        share, error / scale, best, name_of(gradient), own);
     judgement_.violation = std::move(violation);
   }
 

@@ -6,10 +6,10 @@
 // is, if the forward is sound, within `noise` of the same quotient of the definition: (8 (N(h) + N(-h)) + N(2h) +
 // N(-2h)) / 12h, where N bounds |Σ dy (y^ - y)| at the moved x itself (Bounds::along), plus what the sums round in
 // double. That quotient is within `truncation` of the derivative (reference/bounds/differences.cpp), and if the
-// backward is sound, its dx within `own` of the derivative (its bound of what it computes from the statistics that it is
-// handed, plus what that is off the derivative). So for a sound kernel |dx - D4| is at most the sum of the three: no
-// constant here is a matter of taste, and what exceeds it is a forward or a backward that breaks its claim. With respect
-// to gamma and beta y is linear: the quotient of order 2 has no truncation, at any step.
+// backward is sound, its dx within `own` of the derivative (its bound of what it computes from the statistics that it
+// is handed, plus what that is off the derivative). So for a sound kernel |dx - D4| is at most the sum of the three: no
+// constant here is a matter of taste, and what exceeds it is a forward or a backward that breaks its claim. With
+// respect to gamma and beta y is linear: the quotient of order 2 has no truncation, at any step.
 //
 // Steps are powers of two, and x, gamma and beta are rounded to multiples of a power of two so coarse that all moved
 // values are float32: no step is rounded. x of a group keeps at least 24 bits of its largest element with the largest
@@ -17,9 +17,9 @@
 // moves the sum less than the forward's noise; blocks of neighbours then move together, with signs.
 //
 // The step minimizes truncation plus noise as they are known before anything is run: it never depends on the error.
-// What is judged: elements whose tolerance is below 1 % of max(|dx|, r rms(g)) (blocks of m elements: r rms(g) sqrt(m)),
-// of dgamma and dbeta that of max(|value|, what sums of their terms with random signs are in the mean over the channels).
-// Others are counted as not judged. Where the forward has a kink there is nothing to judge.
+// What is judged: elements whose tolerance is below 1 % of max(|dx|, r rms(g)) (blocks of m elements: r rms(g)
+// sqrt(m)), of dgamma and dbeta that of max(|value|, what sums of their terms with random signs are in the mean over
+// the channels). Others are counted as not judged. Where the forward has a kink there is nothing to judge.
 //
 // The statistics that the backward is handed are those that the kernel's own forward saved, where it saves any: a pair
 // that disagrees about what is saved cannot hide behind good values. A kernel that works from y is handed its own y.
@@ -125,8 +125,7 @@ class OwnDifferences {
 
   // False: the case says nothing.
   bool prepare() {
-    if (n_ == 0 || groups_.count() == 0 || problem_.profile == Profile::special ||
-        problem_.handed != Handed::nearest)
+    if (n_ == 0 || groups_.count() == 0 || problem_.profile == Profile::special || problem_.handed != Handed::nearest)
       return false;
     make_forward();
     if (forward_.shape != problem_.shape || forward_.gamma != problem_.gamma || (problem_.beta && !forward_.beta) ||
@@ -363,8 +362,7 @@ class OwnDifferences {
     double best = infinity;
     double step = 0;
     for (const double h : ladder_[q]) {
-      const double model =
-          truncation_bound(terms.direction, h / terms.direction.unit) + 18 * base_noise_[q] / (12 * h);
+      const double model = truncation_bound(terms.direction, h / terms.direction.unit) + 18 * base_noise_[q] / (12 * h);
       if (!(model < best)) continue;
       best = model;
       step = h;
@@ -415,9 +413,9 @@ class OwnDifferences {
         const double near = sums[2][q] - sums[1][q];
         const double far = sums[3][q] - sums[0][q];
         const double doubt = (static_cast<double>(n_) + 16) * 0x1p-52 * moduli[q];
-        result[m * count + q] = {near / (2 * h), (8 * near - far) / (12 * h),
-                                 (8 * (noises[1][q] + noises[2][q]) + noises[0][q] + noises[3][q] + 18 * doubt) /
-                                     (12 * h)};
+        result[m * count + q] = {
+            near / (2 * h), (8 * near - far) / (12 * h),
+            (8 * (noises[1][q] + noises[2][q]) + noises[0][q] + noises[3][q] + 18 * doubt) / (12 * h)};
       }
     }
     return result;
@@ -448,11 +446,13 @@ class OwnDifferences {
     if (!use_of(problem_, Role::dx).write) return;
     constexpr std::int64_t elements_per_batch = std::int64_t{1} << 19;
     const std::int64_t elements = std::max<std::int64_t>(1, element_count(problem_.shape));
-    const auto per_batch = static_cast<std::size_t>(std::clamp<std::int64_t>(elements_per_batch / (4 * elements), 1, 16));
+    const auto per_batch =
+        static_cast<std::size_t>(std::clamp<std::int64_t>(elements_per_batch / (4 * elements), 1, 16));
     const auto count = static_cast<std::size_t>(groups_.count());
     for (std::size_t begin = 0; begin < moves.size(); begin += per_batch) {
-      const std::vector<Move> some(moves.begin() + static_cast<std::ptrdiff_t>(begin),
-                                   moves.begin() + static_cast<std::ptrdiff_t>(std::min(moves.size(), begin + per_batch)));
+      const std::vector<Move> some(
+          moves.begin() + static_cast<std::ptrdiff_t>(begin),
+          moves.begin() + static_cast<std::ptrdiff_t>(std::min(moves.size(), begin + per_batch)));
       std::vector<std::vector<double>> steps;
       for (const Move& move : some) {
         steps.emplace_back();
@@ -532,12 +532,11 @@ class OwnDifferences {
                              ? static_cast<double>(old_[gradient][c])
                              : 0;
       const double quotient = (sums[1][c] - sums[0][c]) / (2 * steps[c]);
-      const double noise =
-          (noises[0][c] + noises[1][c] + (2 * terms + 16) * 0x1p-52 * moduli[c]) / (2 * steps[c]);
+      const double noise = (noises[0][c] + noises[1][c] + (2 * terms + 16) * 0x1p-52 * moduli[c]) / (2 * steps[c]);
       const double got = static_cast<double>(outputs_[gradient][c]) - old;
       const double own = own_[gradient][c] + std::fabs(old) * 0x1p-52;
-      const double scale = std::max(std::fabs(truth_.out[gradient][c].hi - old),
-                                    std::sqrt(squares / static_cast<double>(steps.size())));
+      const double scale =
+          std::max(std::fabs(truth_.out[gradient][c].hi - old), std::sqrt(squares / static_cast<double>(steps.size())));
       demand(
           gradient, c, got, quotient, (noise + own) * (1 + 0x1p-40), scale,
           [&] { return place(problem_, gradient, c, outputs_[gradient]); },
@@ -563,7 +562,8 @@ class OwnDifferences {
     violation.at = at();
     violation.got = both_ways(got);
     violation.want = fmt::format("{} within {:.4g}, by differences of its own forward", shortest(quotient), tolerance);
-    violation.error = fmt::format("{:.4g} of the tolerance, {:.3g} of the scale   ({})", share, error / scale, made_of());
+    violation.error =
+        fmt::format("{:.4g} of the tolerance, {:.3g} of the scale   ({})", share, error / scale, made_of());
     judgement_.violation = std::move(violation);
     return worst;
   }
@@ -579,15 +579,15 @@ class OwnDifferences {
   Inputs inputs_;  // of the forward, rounded to grids
   Inputs old_;     // of the backward
   Inputs outputs_;
-  Truth truth_;                        // the derivative
-  PerRole<std::vector<double>> own_;   // the backward's bound around it
+  Truth truth_;                       // the derivative
+  PerRole<std::vector<double>> own_;  // the backward's bound around it
   std::optional<Case> base_;
   std::vector<double> base_noise_;
   std::vector<std::vector<double>> ladder_;
   PerRole<std::vector<double>> parameter_step_;
   std::vector<std::vector<std::size_t>> index_;
   std::vector<std::size_t> channel_;
-  std::vector<double> g_, d_;                // by element
+  std::vector<double> g_, d_;                  // by element
   std::vector<double> values_, rms_, mean_g_;  // by group
   Judgement judgement_;
   Move worst_move_;

@@ -6,14 +6,15 @@
 //
 // inside, floor   1/D = (1/S) Σ_k P_k(-a/sqrt(b)) (sqrt(b) tau)^k with Legendre polynomials, none above 1 in modulus:
 //                 the k-th coefficient of 1/D is at most r β^k, β = sqrt(b).
-// outside         D/S = q + e with q = sqrt(1 + 2 a tau + b tau²) and e = eps/S >= 0. For |tau| <= 1/(2 sqrt(b)) each of
-//                 q²'s two factors 1 - tau/ζ, |ζ| = 1/sqrt(b), is within 1/2 of 1, so that |q| >= 1/2 and |arg q| <= 30°:
-//                 |q + e| >= Re q + e >= 0.433 (1 + e). By Cauchy's estimate on that circle the k-th coefficient of 1/D
-//                 is at most 2.31 r (2 sqrt(b))^k.
+// outside         D/S = q + e with q = sqrt(1 + 2 a tau + b tau²) and e = eps/S >= 0. For |tau| <= 1/(2 sqrt(b)) each
+// of
+//                 q²'s two factors 1 - tau/ζ, |ζ| = 1/sqrt(b), is within 1/2 of 1, so that |q| >= 1/2 and |arg q| <=
+//                 30°: |q + e| >= Re q + e >= 0.433 (1 + e). By Cauchy's estimate on that circle the k-th coefficient
+//                 of 1/D is at most 2.31 r (2 sqrt(b))^k.
 //
-// So the k-th coefficient of f is at most C r (|A| β^k + S |E| β^(k-1)). The quotient is exact up to order 4; of the odd
-// orders k >= 5 it gives (16 - 2^(k+1)) / 12 times the coefficient times t^(k-1), in modulus at most (2t)^(k-1) / 3, and
-// none of the even ones. Summed, with z = 2 t β < 1:
+// So the k-th coefficient of f is at most C r (|A| β^k + S |E| β^(k-1)). The quotient is exact up to order 4; of the
+// odd orders k >= 5 it gives (16 - 2^(k+1)) / 12 times the coefficient times t^(k-1), in modulus at most (2t)^(k-1) /
+// 3, and none of the even ones. Summed, with z = 2 t β < 1:
 //
 //   |error| <= C r (|A| β + S |E|) z^4 / (3 (1 - z²)), over S for the derivative by x.
 //

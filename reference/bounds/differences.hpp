@@ -10,12 +10,12 @@ namespace normgate {
 
 // A direction within a group, as f(tau) = Σ dy y(x + tau S v) sees it. v is -1, 0 or 1.
 struct DirectionTerms {
-  double unit = 0;        // S: the deviation D, or sqrt(v) for eps outside the root; steps are h = t S
-  double rstd = 0;        // 1/D
-  double of_values = 0;   // at least |Σ g d|, g = dy·gamma, d = x - mean
-  double of_motion = 0;   // at least |Σ g v~|, v~ = v less its mean where the row is centred
-  double steepness = 0;   // sqrt(b), b = Σ v~² / N_v
-  double deviation = 0;   // sqrt(v)
+  double unit = 0;       // S: the deviation D, or sqrt(v) for eps outside the root; steps are h = t S
+  double rstd = 0;       // 1/D
+  double of_values = 0;  // at least |Σ g d|, g = dy·gamma, d = x - mean
+  double of_motion = 0;  // at least |Σ g v~|, v~ = v less its mean where the row is centred
+  double steepness = 0;  // sqrt(b), b = Σ v~² / N_v
+  double deviation = 0;  // sqrt(v)
   double eps = 0;
   EpsPlacement placement{};
   bool constant = false;  // 1/D does not move: given statistics, a single centred value

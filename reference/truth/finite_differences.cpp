@@ -247,7 +247,8 @@ double largest(const std::vector<hundred_digits::T>& values) {
   return result;
 }
 
-double error_of(const std::vector<hundred_digits::T>& values, const std::vector<hundred_digits::T>& truth, double scale) {
+double error_of(const std::vector<hundred_digits::T>& values, const std::vector<hundred_digits::T>& truth,
+                double scale) {
   double result = 0;
   for (std::size_t i = 0; i < values.size(); ++i)
     result = std::max(result, hundred_digits::magnitude(hundred_digits::T(values[i] - truth[i])));
@@ -277,7 +278,8 @@ std::vector<Convergence> convergence(const Problem& problem, const Inputs& input
   constexpr int last = -5;
   const std::vector<T> truth = hundred_digits::backward_digits(problem, inputs, SavedUse::recomputes)[Role::dx];
   const double scale = largest(truth);
-  std::vector<Convergence> result{{"central", 2, {}, {}, 0}, {"fourth order", 4, {}, {}, 0}, {"Richardson", 6, {}, {}, 0}};
+  std::vector<Convergence> result{
+      {"central", 2, {}, {}, 0}, {"fourth order", 4, {}, {}, 0}, {"Richardson", 6, {}, {}, 0}};
   std::vector<T> coarser;
   for (int decade = first; decade >= last; --decade) {
     const double step = std::pow(10.0, decade);

@@ -78,14 +78,13 @@ std::string outputs(const Record& record) {
   for (const OutputRow& row : output_rows(record)) {
     const auto total = static_cast<double>(row.judged + row.not_judged);
     const WorstOfOutput* where = row.mathematical != nullptr ? row.mathematical : row.own;
-    table.push_back({row.kernel, row.output,
-                     row.mathematical == nullptr ? "-" : share_text(row.mathematical->share_of_bound),
-                     row.mathematical == nullptr ? "-" : clean_line(row.target),
-                     row.mathematical == nullptr ? "-" : clean_line(row.mathematical->cotangent),
-                     row.own == nullptr ? "-" : share_text(row.own->share_of_bound),
-                     total > 0 ? fmt::format("{:.1f} %", std::floor(1000 * static_cast<double>(row.judged) / total) / 10)
-                               : "-",
-                     clean_line(fmt::format("{} of {}", where->at, where->problem))});
+    table.push_back(
+        {row.kernel, row.output, row.mathematical == nullptr ? "-" : share_text(row.mathematical->share_of_bound),
+         row.mathematical == nullptr ? "-" : clean_line(row.target),
+         row.mathematical == nullptr ? "-" : clean_line(row.mathematical->cotangent),
+         row.own == nullptr ? "-" : share_text(row.own->share_of_bound),
+         total > 0 ? fmt::format("{:.1f} %", std::floor(1000 * static_cast<double>(row.judged) / total) / 10) : "-",
+         clean_line(fmt::format("{} of {}", where->at, where->problem))});
   }
   if (table.size() == 1) return "";
   return "gradients: the largest share of the bound around the certified ones, and of the tolerance around differences "
@@ -115,9 +114,8 @@ std::string sight(const Audit& audit) {
     if (one.phase != training) continue;
     // One with a mean and one without are all there are; the first row of the table has the shares of the first.
     const bool uncentred = one.variant == "rms_norm";
-    const auto known = std::find_if(variants.begin(), variants.end(), [&](const std::string& variant) {
-      return (variant == "rms_norm") == uncentred;
-    });
+    const auto known = std::find_if(variants.begin(), variants.end(),
+                                    [&](const std::string& variant) { return (variant == "rms_norm") == uncentred; });
     if (known == variants.end()) {
       variants.push_back(one.variant);
       table[0].push_back("seen by dx of " + one.variant);

@@ -91,7 +91,8 @@ Json numbers(const std::vector<double>& list) {
 }
 
 Json audit_json(const Audit& audit) {
-  Json result = {{"witness", Json::array()}, {"sight", Json::array()}, {"curves", Json::array()}, {"jacobians", Json::array()}};
+  Json result = {
+      {"witness", Json::array()}, {"sight", Json::array()}, {"curves", Json::array()}, {"jacobians", Json::array()}};
   for (const Audit::Witness& one : audit.witness)
     result["witness"].push_back({{"variant", one.variant},
                                  {"method", one.method},

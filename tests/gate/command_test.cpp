@@ -24,6 +24,7 @@ const std::string plugins = NORMGATE_PLUGINS;
 const std::string broken = " --plugin " + plugins + "/normgate_broken.so ";
 
 const std::string mischief = " --plugin " NORMGATE_MISCHIEF " ";
+const std::string custom = " --plugin " NORMGATE_CUSTOM " ";
 const std::string gradient = " --plugin " NORMGATE_GRADIENT " ";
 
 struct Ran {
@@ -414,11 +415,12 @@ TEST_F(Command, WhatABackwardDoesNotClaimIsToldInItsOwnWords) {
   const Ran sound = normgate("check" + gradient + "--kernel gradient/sound --property determinism");
   EXPECT_EQ(sound.exit_code, 0) << sound.text;
   const std::string all = row(sound.text, "not claimed, not tested: ");
-  EXPECT_EQ(all,
-            "forward_training, forward_inference, backward_inference, statistics, merge_statistics, double_backward, the "
-            "use of saved statistics, dx over dy, channels last, padding, strides, mixed layouts, expanded dy, threads, row "
-            "independence, batch invariance, scale covariance, infinities, layout invariance, invariance to the "
-            "caller's FTZ and DAZ (gradient/sound)");
+  EXPECT_EQ(
+      all,
+      "forward_training, forward_inference, backward_inference, statistics, merge_statistics, double_backward, the "
+      "use of saved statistics, dx over dy, channels last, padding, strides, mixed layouts, expanded dy, threads, row "
+      "independence, batch invariance, scale covariance, infinities, layout invariance, invariance to the "
+      "caller's FTZ and DAZ (gradient/sound)");
   const Ran in_place = normgate("check" + gradient + "--kernel gradient/in_place --property determinism");
   const std::string other = row(in_place.text, "not claimed, not tested: ");
   EXPECT_EQ(other.find("dx over dy"), std::string::npos) << other;
@@ -541,6 +543,51 @@ TEST_F(Command, ListsAndTheDoctorHaveSomethingToSay) {
   const Ran doctor = normgate("doctor");
   EXPECT_EQ(doctor.exit_code, 0) << doctor.text;
   EXPECT_NE(doctor.text.find("ok   fences"), std::string::npos) << doctor.text;
+}
+
+TEST_F(Command, AnAuditTellsWhatItSawOfEachOutput) {
+  const std::string record = (folder_ / "audit.json").string();
+  const Ran ran = normgate("audit --kernel plain/layer_norm --phase backward_training --json " + record);
+  EXPECT_EQ(ran.exit_code, 0) << ran.text;
+  for (const char* part : {"of its own forward's", "plain/layer_norm  dx ", "plain/layer_norm  dgamma ",
+                           "plain/layer_norm  dbeta ", "layer_norm  2.000        4.000             6.000",
+                           "seen by dx of layer_norm", "chosen by the model", "PASSED on 1 of 1 target"})
+    EXPECT_NE(ran.text.find(part), std::string::npos) << part << "\n" << ran.text;
+  const nlohmann::json audit = read_json(record).at("audit");
+  EXPECT_EQ(audit.at("witness").size(), 3U);
+  EXPECT_EQ(audit.at("curves").size(), 1U);
+  EXPECT_EQ(audit.at("jacobians").at(0).at("error").size(), 144U);
+  const Ran wrong = normgate("audit -q" + broken + "--kernel broken/dx_without_xhat_term");
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.text;
+  EXPECT_NE(row(wrong.text, "looks like").find("without the term xhat*mean"), std::string::npos) << wrong.text;
+}
+
+TEST_F(Command, AnAuditOfSomethingElseIsWrongUse) {
+  const Ran property = normgate("audit --property accuracy");
+  EXPECT_EQ(property.exit_code, 2);
+  EXPECT_NE(property.text.find("'accuracy' is not about gradients"), std::string::npos) << property.text;
+  EXPECT_EQ(normgate("audit --phase forward_training").exit_code, 2);
+  EXPECT_EQ(normgate("audit --kernel plain/layernorm").exit_code, 2);
+  EXPECT_EQ(normgate("audit --json /no/such/folder/record.json").exit_code, 2);
+  EXPECT_EQ(normgate("audit --plugin /no/such/plugin.so").exit_code, 3);
+  // A kernel without gradients has nothing to audit.
+  EXPECT_EQ(normgate("audit -q" + mischief).exit_code, 4);
+}
+
+// Without a reference, by its own forward alone: also where that is another kernel.
+TEST_F(Command, ACustomKernelIsAuditedByItsOwnForward) {
+  const Ran sound = normgate("audit" + custom + "--kernel custom/sound");
+  EXPECT_EQ(sound.exit_code, 0) << sound.text;
+  EXPECT_NE(sound.text.find("bounds are estimated"), std::string::npos) << sound.text;
+  for (const std::string kernel : {"term_missing", "factor_wrong", "tail_lost", "swapped"}) {
+    const Ran wrong = normgate("check -q" + custom + "--kernel custom/" + kernel);
+    EXPECT_EQ(wrong.exit_code, 1) << wrong.text;
+    EXPECT_NE(wrong.text.find("FAIL  self_consistency"), std::string::npos) << wrong.text;
+    EXPECT_NE(row(wrong.text, "want  ").find("(estimated)"), std::string::npos) << wrong.text;
+    std::string again = row(wrong.text, "again ");
+    again.replace(0, std::string("normgate").size(), command);
+    EXPECT_EQ(run_line(again).exit_code, 1) << again;
+  }
 }
 
 TEST_F(Command, ProveSaysThatTheTiersAgree) {
