@@ -165,7 +165,7 @@ class OwnDifferences {
     const auto q = static_cast<std::size_t>(worst_group_);
     curve.at = worst_at_;
     curve.scale = scale_of(worst_move_, q);
-    const Terms terms = terms_of(worst_move_, q);
+    const DirectionTerms terms = terms_of(worst_move_, q);
     const double chosen = step_of(terms, q);
     for (const double h : ladder_[q]) {
       std::vector<double> steps(static_cast<std::size_t>(groups_.count()), 0);
@@ -174,16 +174,13 @@ class OwnDifferences {
       const Quotients& here = all[q];
       const double got = gradient_along(worst_move_, q);
       if (h == chosen) curve.chosen = curve.steps.size();
-      curve.steps.push_back({h, h / terms.direction.unit, got - here.second, got - here.fourth, here.noise,
-                             truncation_bound(terms.direction, h / terms.direction.unit), own_along(worst_move_, q)});
+      curve.steps.push_back({h, h / terms.unit, got - here.second, got - here.fourth, here.noise,
+                             truncation_bound(terms, h / terms.unit), own_along(worst_move_, q)});
     }
     return curve;
   }
 
  private:
-  struct Terms {
-    DirectionTerms direction;
-  };
   struct Quotients {
     double second = 0;
     double fourth = 0;
@@ -327,7 +324,7 @@ class OwnDifferences {
     }
   }
 
-  [[nodiscard]] Terms terms_of(const Move& move, std::size_t q) const {
+  [[nodiscard]] DirectionTerms terms_of(const Move& move, std::size_t q) const {
     const GroupTruth& group = base_->truth().groups[q];
     const bool training = is_training(problem_.phase);
     const auto n = static_cast<double>(n_);
@@ -341,8 +338,7 @@ class OwnDifferences {
     }
     const bool centred = subject_.row.centred && training;
     const bool n_minus_1 = centred && problem_.convention.normalizing == NormalizingDivisor::n_minus_1;
-    Terms terms;
-    DirectionTerms& direction = terms.direction;
+    DirectionTerms direction;
     direction.unit = unit_of(group);
     direction.rstd = group.rstd.hi;
     direction.of_values = values_[q];
@@ -354,15 +350,15 @@ class OwnDifferences {
     direction.eps = problem_.eps;
     direction.placement = problem_.convention.eps;
     direction.constant = !training || (centred && n_ == 1);
-    return terms;
+    return direction;
   }
 
   // The least of truncation and noise by what is known at x; 0 if there is none.
-  [[nodiscard]] double step_of(const Terms& terms, std::size_t q) const {
+  [[nodiscard]] double step_of(const DirectionTerms& terms, std::size_t q) const {
     double best = infinity;
     double step = 0;
     for (const double h : ladder_[q]) {
-      const double model = truncation_bound(terms.direction, h / terms.direction.unit) + 18 * base_noise_[q] / (12 * h);
+      const double model = truncation_bound(terms, h / terms.unit) + 18 * base_noise_[q] / (12 * h);
       if (!(model < best)) continue;
       best = model;
       step = h;
@@ -462,13 +458,12 @@ class OwnDifferences {
       for (std::size_t m = 0; m < some.size(); ++m)
         for (std::size_t q = 0; q < count; ++q) {
           const Quotients& quotient = all[m * count + q];
-          const Terms terms = terms_of(some[m], q);
+          const DirectionTerms terms = terms_of(some[m], q);
           const double h = steps[m][q];
           // At a kink of the forward, or too near to it for the shortest step, there is no derivative to find.
-          if (h == 0 && !ladder_[q].empty() &&
-              truncation_bound(terms.direction, ladder_[q].front() / terms.direction.unit) == infinity)
+          if (h == 0 && !ladder_[q].empty() && truncation_bound(terms, ladder_[q].front() / terms.unit) == infinity)
             continue;
-          const double truncation = h > 0 ? truncation_bound(terms.direction, h / terms.direction.unit) : infinity;
+          const double truncation = h > 0 ? truncation_bound(terms, h / terms.unit) : infinity;
           const double own = own_along(some[m], q);
           const double scale = scale_of(some[m], q);
           const double tolerance = (quotient.noise + truncation + own) * (1 + 0x1p-40);
@@ -481,7 +476,7 @@ class OwnDifferences {
           const double got = gradient_along(some[m], q);
           const bool worst = demand(Role::dx, at, got, quotient.fourth, tolerance, scale, where, [&] {
             return fmt::format("noise {:.2g}, truncation {:.2g}, dx {:.2g}; steps of {:.3g} = {:.3g} deviations",
-                               quotient.noise, truncation, own, h, h / terms.direction.unit);
+                               quotient.noise, truncation, own, h, h / terms.unit);
           });
           if (worst) {
             worst_move_ = some[m];
@@ -563,7 +558,8 @@ class OwnDifferences {
     violation.got = both_ways(got);
     violation.want = fmt::format("{} within {:.4g}, by differences of its own forward", shortest(quotient), tolerance);
     violation.error =
-        fmt::format("{:.4g} of the tolerance, {:.3g} of the scale   ({})", share, error / scale, made_of());
+        fmt::format("{:.4g} of the tolerance{}   ({})", share,
+                    std::isfinite(error) ? fmt::format(", {:.3g} of the scale", error / scale) : "", made_of());
     judgement_.violation = std::move(violation);
     return worst;
   }

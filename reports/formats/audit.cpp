@@ -74,12 +74,13 @@ std::vector<OutputRow> output_rows(const Record& record) {
 
 std::string outputs(const Record& record) {
   std::vector<std::vector<std::string>> table{
-      {"kernel", "output", "of the bound", "target", "cotangent", "of its own forward's", "judged", "where"}};
+      {"kernel", "phase", "output", "of the bound", "target", "cotangent", "of its own forward's", "judged", "where"}};
   for (const OutputRow& row : output_rows(record)) {
     const auto total = static_cast<double>(row.judged + row.not_judged);
     const WorstOfOutput* where = row.mathematical != nullptr ? row.mathematical : row.own;
     table.push_back(
-        {row.kernel, row.output, row.mathematical == nullptr ? "-" : share_text(row.mathematical->share_of_bound),
+        {row.kernel, row.phase, row.output,
+         row.mathematical == nullptr ? "-" : share_text(row.mathematical->share_of_bound),
          row.mathematical == nullptr ? "-" : clean_line(row.target),
          row.mathematical == nullptr ? "-" : clean_line(row.mathematical->cotangent),
          row.own == nullptr ? "-" : share_text(row.own->share_of_bound),

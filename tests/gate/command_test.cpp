@@ -549,9 +549,11 @@ TEST_F(Command, AnAuditTellsWhatItSawOfEachOutput) {
   const std::string record = (folder_ / "audit.json").string();
   const Ran ran = normgate("audit --kernel plain/layer_norm --phase backward_training --json " + record);
   EXPECT_EQ(ran.exit_code, 0) << ran.text;
-  for (const char* part : {"of its own forward's", "plain/layer_norm  dx ", "plain/layer_norm  dgamma ",
-                           "plain/layer_norm  dbeta ", "layer_norm  2.000        4.000             6.000",
-                           "seen by dx of layer_norm", "chosen by the model", "PASSED on 1 of 1 target"})
+  for (const char* part :
+       {"of its own forward's", "plain/layer_norm  backward_training  dx ",
+        "plain/layer_norm  backward_training  dgamma ", "plain/layer_norm  backward_training  dbeta ",
+        "layer_norm  2.000        4.000             6.000", "seen by dx of layer_norm", "chosen by the model",
+        "PASSED on 1 of 1 target"})
     EXPECT_NE(ran.text.find(part), std::string::npos) << part << "\n" << ran.text;
   const nlohmann::json audit = read_json(record).at("audit");
   EXPECT_EQ(audit.at("witness").size(), 3U);
