@@ -37,7 +37,6 @@ Diagnosed explanations(const Problem& problem, const Inputs& inputs, const Subje
                        const runner::Outcome& outcome, std::string_view only) {
   if (outcome.status != runner::Status::ok) return {};
   if (problem.phase == Phase::double_backward) return {};  // no hypotheses yet
-  if (!subject.kernel.variant) return {};                  // no truth to explain a difference from
   Diagnosed diagnosed =
       is_statistics(problem.phase) ? diagnosis::MergeDiagnosis(problem, inputs, subject, outcome, only).find()
       : is_backward(problem.phase) ? diagnosis::BackwardDiagnosis(problem, inputs, subject, outcome, only).find()

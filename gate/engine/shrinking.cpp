@@ -195,6 +195,8 @@ class Explainer {
   // The explanations of the first call of a case that has something to explain.
   Diagnosed explanations_of(const TriedCase& tried, std::string_view only) {
     Diagnosed diagnosed;
+    // Without a reference there is no truth to explain a difference from.
+    if (!failed_.subject.kernel.variant) return diagnosed;
     for (std::size_t i = 0; i < tried.outcomes.size(); ++i) {
       Diagnosed one =
           explanations(tried.calls[i].problem, tried.calls[i].inputs, failed_.subject, tried.outcomes[i], only);
