@@ -146,9 +146,6 @@ std::string bound_in_words(const Case& c, const Claim& claim, std::size_t elemen
   return text;
 }
 
-namespace {
-
-// Bounds around the function that one use computes, as bounds around the derivative.
 Bounds around_derivative(Bounds bounds, const Truth& function, const Truth& derivative) {
   for (const Role role : gradient_roles) {
     auto& tolerance = bounds.tolerance[role];
@@ -163,6 +160,8 @@ Bounds around_derivative(Bounds bounds, const Truth& function, const Truth& deri
   }
   return bounds;
 }
+
+namespace {
 
 // Element by element the larger of two bounds.
 void widen(Bounds& bounds, const Bounds& other) {

@@ -35,6 +35,9 @@ struct Demand {
 // |function - derivative| of the derivative.
 [[nodiscard]] Demand demand_around_derivative(const Case& c, const Subject& subject);
 
+// Bounds around the function that one use of handed statistics computes, as bounds around the derivative.
+[[nodiscard]] Bounds around_derivative(Bounds bounds, const Truth& function, const Truth& derivative);
+
 // Which uses of handed statistics the outputs would pass as, had the kernel declared them: bits 1 << SavedUse of
 // short_form, textbook and recomputes; -1 where nothing is handed, or a use is declared.
 [[nodiscard]] std::int32_t fitting_uses(const Case& c, const Subject& subject, const Inputs& outputs);

@@ -36,6 +36,9 @@ struct Worst {
   std::string output;  // the role
 };
 
+// The property that compares gradients with the kernel's own forward; an audit tells it apart from the others.
+inline constexpr std::string_view self_consistency_name = "self_consistency";
+
 // Of a backward: the worst of one output under one family of upstream gradients.
 struct WorstOfOutput {
   std::string output;

@@ -40,8 +40,6 @@ std::vector<std::string> chosen(const std::vector<std::string>& wanted, const Al
   return result;
 }
 
-bool is_primary(const StagedUnit& staged) { return staged.convention == staged.kernel->conventions.front(); }
-
 // A problem that a unit's kernel takes, with small data that are far from any kink.
 Problem plain_problem(const Subject& subject, std::int64_t length, std::int64_t groups, std::uint64_t key) {
   Problem problem;
@@ -176,7 +174,7 @@ void add_plots(const Gate& gate, const RunOptions& options, Record& record, Audi
   narrowed.properties = {std::string(self_consistency_name)};
   Stage stage = set_stage(gate, narrowed);
   for (const auto& staged : stage.units) {
-    if (staged->station == nullptr || !is_primary(*staged)) continue;
+    if (staged->station == nullptr || !is_primary(staged->subject())) continue;
     const Unit& key = staged->tally.unit;
     const auto unit = std::find_if(record.units.begin(), record.units.end(), [&](const Unit& other) {
       return other.plugin == key.plugin && other.kernel == key.kernel && other.target == key.target &&

@@ -11,9 +11,6 @@
 
 namespace normgate {
 
-// The property of the second answer; all others are the first.
-inline constexpr std::string_view self_consistency_name = "self_consistency";
-
 // "" or a sentence: a named phase or property is not about gradients.
 [[nodiscard]] std::string nothing_to_audit(const RunOptions& options);
 

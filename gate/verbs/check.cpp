@@ -13,7 +13,6 @@
 #include "gate/verbs/options.hpp"
 #include "gate/verbs/outputs.hpp"
 #include "reports/files.hpp"
-#include "reports/formats/text.hpp"
 
 namespace normgate::verbs {
 namespace {
@@ -90,9 +89,7 @@ int check(CheckOptions& options) {
     for (const std::string& error : record.harness_errors) fmt::print(stderr, "normgate: {}\n", error);
     return record.harness_errors.empty() ? exit_passed : exit_harness;
   }
-  fmt::print("{}", write_text(record, {.colour = colour_on_stdout(), .quiet = common.quiet}));
-  std::fflush(stdout);
-  return write_outputs(options.outputs, record) ? summarize(record).exit_code : exit_harness;
+  return tell_record(record, common.quiet, options.outputs);
 }
 
 }  // namespace

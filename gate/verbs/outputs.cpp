@@ -4,8 +4,10 @@
 
 #include <filesystem>
 
+#include "gate/verbs/options.hpp"
 #include "reports/files.hpp"
 #include "reports/formats/list.hpp"
+#include "reports/formats/text.hpp"
 
 namespace normgate::verbs {
 
@@ -44,19 +46,21 @@ void print_plan(const Record& record) {
   fmt::print("{} units, {} cases\n", record.units.size(), cases);
 }
 
-bool write_outputs(const Outputs& outputs, const Record& record) {
-  bool written = true;
+int tell_record(const Record& record, bool quiet, const Outputs& outputs) {
+  fmt::print("{}", write_text(record, {.colour = colour_on_stdout(), .quiet = quiet}));
+  std::fflush(stdout);
+  int exit_code = summarize(record).exit_code;
   for (const Format& format : format_list()) {
     const auto paths = outputs.paths.find(format.name);
     if (paths == outputs.paths.end()) continue;
     for (const std::string& path : paths->second) {
       if (const auto error = write_file(path, format.write(record))) {
         fmt::print(stderr, "normgate: {}\n", *error);
-        written = false;
+        exit_code = exit_harness;
       }
     }
   }
-  return written;
+  return exit_code;
 }
 
 }  // namespace normgate::verbs

@@ -19,8 +19,8 @@ struct Outputs {
 void add_outputs(CLI::App& verb, Outputs& outputs);
 // A sentence if one cannot be written, or is named twice.
 [[nodiscard]] std::optional<std::string> wrong_outputs(const Outputs& outputs, bool dry_run);
-// False if a file could not be written; stderr has the reason.
-[[nodiscard]] bool write_outputs(const Outputs& outputs, const Record& record);
+// The record as text on stdout and in the files; the exit code. That a file could not be written is on stderr.
+[[nodiscard]] int tell_record(const Record& record, bool quiet, const Outputs& outputs);
 
 // A dry run: the units and their cases.
 void print_plan(const Record& record);

@@ -67,23 +67,14 @@ double noise_of_table(std::array<double, table_size> values) {
 class EstimatedDifferences {
  public:
   EstimatedDifferences(const Case& c, const Subject& subject, Bench& bench)
-      : problem_(c.problem()), case_(c), subject_(subject), forward_kernel_(subject), bench_(bench) {}
+      : problem_(c.problem()), case_(c), subject_(subject), in_forward_(forward_subject(subject)), bench_(bench) {}
 
   bool prepare() {
     if (problem_.profile == Profile::special || element_count(problem_.shape) == 0) return false;
-    forward_ = problem_;
-    forward_.values = {};
-    for (const Role role : {Role::x, Role::gamma, Role::beta}) forward_.values[role] = problem_.values[role];
-    forward_.cotangent = Cotangent::random;
-    forward_.in_place = false;
-    forward_.layout[Role::dy] = Layout{};
-    forward_ = inside_claim(std::move(forward_), in_forward());
-    if (forward_.shape != problem_.shape || forward_.gamma != problem_.gamma || (problem_.beta && !forward_.beta) ||
-        (problem_.saved && !forward_.saved) || !check(forward_).empty())
-      return false;
-    inputs_ = make_inputs(forward_);
-    for (const Role role : {Role::x, Role::gamma})
-      if (!case_.inputs()[role].empty()) inputs_[role] = case_.inputs()[role];
+    std::optional<OwnForward> forward = own_forward(case_, in_forward_);
+    if (!forward || (problem_.saved && !forward->problem.saved)) return false;
+    forward_ = std::move(forward->problem);
+    inputs_ = std::move(forward->inputs);
     for (const Role role : {Role::x, Role::gamma, Role::beta}) put_on_grid(role);
     const runner::Outcome own = std::move(run({inputs_}).front());
     double square = 0;
@@ -118,15 +109,6 @@ class EstimatedDifferences {
   [[nodiscard]] const DifferenceCurve& curve() const { return curve_; }
 
  private:
-  struct ForwardKernel {
-    explicit ForwardKernel(const Subject& subject)
-        : kernel(subject.kernel.forward != nullptr ? *subject.kernel.forward : subject.kernel) {}
-    const runner::KernelInfo& kernel;
-  };
-  [[nodiscard]] Subject in_forward() const {
-    return {subject_.row, is_training(problem_.phase) ? Phase::forward_training : Phase::forward_inference,
-            forward_kernel_.kernel, subject_.convention};
-  }
   [[nodiscard]] const std::vector<float>& dy() const { return case_.inputs()[Role::dy]; }
 
   // The unit of a tensor's steps is a power of two near its deviations; values become multiples of a grid on which all
@@ -154,7 +136,7 @@ class EstimatedDifferences {
 
   std::vector<runner::Outcome> run(const std::vector<Inputs>& all) {
     std::vector<runner::Call> calls;
-    for (const Inputs& inputs : all) calls.push_back(call_of(forward_, inputs, in_forward()));
+    for (const Inputs& inputs : all) calls.push_back(call_of(forward_, inputs, in_forward_));
     return bench_.run(calls);
   }
 
@@ -267,7 +249,7 @@ class EstimatedDifferences {
   const Problem& problem_;
   const Case& case_;
   const Subject& subject_;
-  ForwardKernel forward_kernel_;
+  Subject in_forward_;
   Bench& bench_;
   Problem forward_;
   Inputs inputs_, old_, outputs_;

@@ -48,14 +48,6 @@ constexpr double judged_below = 0.01;          // of the scale
 constexpr int first_step = -8;                 // of the ladder: 2^-8 deviations …
 constexpr int last_step = 8;                   // … up to where the series still converges
 
-Phase forward_of(Phase backward) {
-  return backward == Phase::backward_training ? Phase::forward_training : Phase::forward_inference;
-}
-
-const runner::KernelInfo& forward_kernel(const Subject& subject) {
-  return subject.kernel.forward != nullptr ? *subject.kernel.forward : subject.kernel;
-}
-
 // A power of two at most `value`, which is positive and finite.
 double power_below(double value) {
   int exponent = 0;
@@ -118,7 +110,7 @@ class OwnDifferences {
       : case_(c),
         problem_(c.problem()),
         subject_(subject),
-        in_forward_{subject.row, forward_of(subject.phase), forward_kernel(subject), subject.convention},
+        in_forward_(forward_subject(subject)),
         bench_(bench),
         groups_(problem_.shape, subject.row),
         n_(groups_.size()) {}
@@ -127,10 +119,10 @@ class OwnDifferences {
   bool prepare() {
     if (n_ == 0 || groups_.count() == 0 || problem_.profile == Profile::special || problem_.handed != Handed::nearest)
       return false;
-    make_forward();
-    if (forward_.shape != problem_.shape || forward_.gamma != problem_.gamma || (problem_.beta && !forward_.beta) ||
-        forward_.given != problem_.given || !check(forward_).empty())
-      return false;
+    std::optional<OwnForward> forward = own_forward(case_, in_forward_);
+    if (!forward) return false;
+    forward_ = std::move(forward->problem);
+    inputs_ = std::move(forward->inputs);
     for (const Role role : {Role::x, Role::gamma, Role::beta, Role::dy})
       for (const float value : role == Role::dy ? case_.inputs()[role] : inputs_[role])
         if (!std::isfinite(value)) return false;
@@ -188,23 +180,6 @@ class OwnDifferences {
   };
 
   [[nodiscard]] const std::vector<float>& dy() const { return case_.inputs()[Role::dy]; }
-
-  void make_forward() {
-    forward_ = problem_;
-    forward_.values = {};
-    for (const Role role : {Role::x, Role::gamma, Role::beta}) forward_.values[role] = problem_.values[role];
-    forward_.from_output = false;
-    forward_.in_place = false;
-    forward_.cotangent = Cotangent::random;
-    forward_.layout[Role::dy] = Layout{};
-    forward_ = inside_claim(std::move(forward_), in_forward_);
-    inputs_ = make_inputs(forward_);
-    for (std::size_t r = 0; r < role_count; ++r) {
-      const auto role = static_cast<Role>(r);
-      const auto& handed = case_.inputs()[role];
-      if (use_of(forward_, role).read && !handed.empty()) inputs_[role] = handed;
-    }
-  }
 
   // Ladders, and x, gamma and beta on the grid that makes all moved values float32.
   void round_inputs() {
@@ -286,17 +261,8 @@ class OwnDifferences {
     truth_ = problem_.phase == Phase::backward_training && (problem_.saved || problem_.from_output)
                  ? plain.gradient(SavedUse::recomputes)
                  : *demand.truth;
-    for (const Role role : gradient_roles) {
-      const auto& function = demand.truth->out[role];
-      own_[role] = demand.bounds->tolerance[role];
-      for (std::size_t i = 0; i < own_[role].size(); ++i) {
-        const Exact& f = function[i];
-        const Exact& d = truth_.out[role][i];
-        const double apart =
-            f.finite() && d.finite() ? std::fabs((f.hi - d.hi) + (f.lo - d.lo)) + f.bound + d.bound : infinity;
-        own_[role][i] = (own_[role][i] + apart) * (1 + 0x1p-50);
-      }
-    }
+    const Bounds bounds = around_derivative(*demand.bounds, *demand.truth, truth_);
+    for (const Role role : gradient_roles) own_[role] = bounds.tolerance[role];
   }
 
   void collect_terms() {
@@ -593,13 +559,40 @@ class OwnDifferences {
 
 }  // namespace
 
+Subject forward_subject(const Subject& subject) {
+  return {subject.row, is_training(subject.phase) ? Phase::forward_training : Phase::forward_inference,
+          subject.kernel.forward != nullptr ? *subject.kernel.forward : subject.kernel, subject.convention};
+}
+
 bool has_own_forward(const Subject& subject) {
   if (!is_backward(subject.phase)) return false;
   const auto has = [](const auto& list, const auto& value) {
     return std::find(list.begin(), list.end(), value) != list.end();
   };
-  const runner::KernelInfo& forward = forward_kernel(subject);
-  return has(forward.phases, forward_of(subject.phase)) && has(forward.conventions, subject.convention);
+  const Subject forward = forward_subject(subject);
+  return has(forward.kernel.phases, forward.phase) && has(forward.kernel.conventions, subject.convention);
+}
+
+std::optional<OwnForward> own_forward(const Case& c, const Subject& in_forward) {
+  const Problem& backward = c.problem();
+  Problem problem = backward;
+  problem.values = {};
+  for (const Role role : {Role::x, Role::gamma, Role::beta}) problem.values[role] = backward.values[role];
+  problem.from_output = false;
+  problem.in_place = false;
+  problem.cotangent = Cotangent::random;
+  problem.layout[Role::dy] = Layout{};
+  problem = inside_claim(std::move(problem), in_forward);
+  if (problem.shape != backward.shape || problem.gamma != backward.gamma || (backward.beta && !problem.beta) ||
+      problem.given != backward.given || !check(problem).empty())
+    return std::nullopt;
+  Inputs inputs = make_inputs(problem);
+  for (std::size_t r = 0; r < role_count; ++r) {
+    const auto role = static_cast<Role>(r);
+    const auto& handed = c.inputs()[role];
+    if (use_of(problem, role).read && !handed.empty()) inputs[role] = handed;
+  }
+  return OwnForward{std::move(problem), std::move(inputs)};
 }
 
 Judgement judge_own_differences(const Case& c, const Subject& subject, Bench& bench) {

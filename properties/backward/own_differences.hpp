@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,17 @@ struct DifferenceCurve {
   std::size_t chosen = 0;             // by the model alone
   bool estimated = false;             // noise and truncation are, for want of a reference; else they are proved
 };
+
+// The forward phase that a backward subject is the gradient of: of the kernel that it names, else its own.
+[[nodiscard]] Subject forward_subject(const Subject& subject);
+
+// What of a backward case that forward is called with, its problem and its data (beta, which a backward is not handed,
+// follows from the key); nothing if it cannot be asked for the same tensors.
+struct OwnForward {
+  Problem problem;
+  Inputs inputs;
+};
+[[nodiscard]] std::optional<OwnForward> own_forward(const Case& c, const Subject& in_forward);
 
 // Whether the kernel has a forward to take differences of in this phase.
 [[nodiscard]] bool has_own_forward(const Subject& subject);

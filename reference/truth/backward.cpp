@@ -88,7 +88,8 @@ class Backward {
       if (handed_) {
         differentiate_handed(q);
       } else {
-        const bool above = problem_.convention.eps == EpsPlacement::floor && exceeds_eps(q, own.variance);
+        const bool above = problem_.convention.eps == EpsPlacement::floor &&
+                           hundred_digits::exceeds_eps(problem_, inputs_, groups_, q, own.variance);
         Group group;
         group.scalars.rstd = own.rstd;
         group.response = response(own.variance, own.rstd, problem_.convention.eps, above);
@@ -138,24 +139,6 @@ class Backward {
 
   void leave_statistics(std::int64_t q, const T& mean, const T& variance, const T& rstd) {
     truth_.groups[static_cast<std::size_t>(q)] = {leave(mean), leave(variance), leave(rstd)};
-  }
-
-  // Whether the group's variance is above eps. `variance` has a relative error of 2^-293, and rounding must not decide.
-  // One that is 0 may be so by convention, whatever x is; one that is not a number exceeds nothing.
-  [[nodiscard]] bool exceeds_eps(std::int64_t q, const T& variance) const {
-    using boost::multiprecision::fabs;
-    if (variance == 0) return false;
-    if (!(fabs(variance - eps_) <= eps_ * T(0x1p-280))) return variance > eps_;
-    using Rational = boost::multiprecision::mpq_rational;
-    Rational sum(0);
-    Rational squares(0);
-    groups_.for_each(q, [&](std::int64_t i, const Shape&) {
-      const Rational x(static_cast<double>(inputs_[Role::x][static_cast<std::size_t>(i)]));
-      sum += x;
-      squares += x * x;
-    });
-    if (row_.centred) squares -= sum * sum / n_;
-    return squares > Rational(problem_.eps) * (n_minus_1_ ? n_ - 1 : n_);
   }
 
   // From the mean and stat that the kernel was handed, taken for exact.
@@ -303,6 +286,26 @@ hundred_digits::AllDigits hundred_digits::backward_digits(const Problem& problem
   AllDigits digits;
   Backward(problem, inputs, use, &digits).of_phase();
   return digits;
+}
+
+bool hundred_digits::exceeds_eps(const Problem& problem, const Inputs& inputs, const Groups& groups, std::int64_t q,
+                                 const T& variance) {
+  using boost::multiprecision::fabs;
+  const T eps(problem.eps);
+  if (variance == 0) return false;
+  if (!(fabs(variance - eps) <= eps * T(0x1p-280))) return variance > eps;
+  using Rational = boost::multiprecision::mpq_rational;
+  Rational sum(0);
+  Rational squares(0);
+  groups.for_each(q, [&](std::int64_t i, const Shape&) {
+    const Rational x(static_cast<double>(inputs[Role::x][static_cast<std::size_t>(i)]));
+    sum += x;
+    squares += x * x;
+  });
+  const bool centred = row_of(problem.variant).centred;
+  if (centred) squares -= sum * sum / groups.size();
+  const bool n_minus_1 = centred && problem.convention.normalizing == NormalizingDivisor::n_minus_1;
+  return squares > Rational(problem.eps) * (n_minus_1 ? groups.size() - 1 : groups.size());
 }
 
 }  // namespace normgate

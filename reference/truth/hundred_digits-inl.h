@@ -8,6 +8,7 @@
 #include <boost/multiprecision/mpfr.hpp>
 #include <vector>
 
+#include "reference/problem/groups.hpp"
 #include "reference/truth/backward.hpp"
 #include "reference/truth/finite_differences.hpp"
 
@@ -35,6 +36,11 @@ inline std::vector<double> magnitudes(const std::vector<T>& values) {
   for (const T& value : values) result.push_back(magnitude(value));
   return result;
 }
+
+// Whether the variance of group q's own x is above eps, for a floor. `variance` has a relative error of 2^-293, and
+// rounding must not decide. One that is 0 may be so by convention, whatever x is; one that is not a number exceeds
+// nothing.
+bool exceeds_eps(const Problem& problem, const Inputs& inputs, const Groups& groups, std::int64_t q, const T& variance);
 
 // dx, dgamma and dbeta with all digits: what backward_truth() and finite_differences() round.
 using AllDigits = PerRole<std::vector<T>>;

@@ -14,7 +14,6 @@
 #include "reference/truth/second_order.hpp"
 
 #include <boost/multiprecision/eigen.hpp>
-#include <boost/multiprecision/gmp.hpp>
 
 #include "reference/truth/hundred_digits-inl.h"
 #include "reference/truth/parameters-inl.h"
@@ -92,7 +91,8 @@ class SecondOrder {
       normalized.set(p, T(own.centred[p] * own.rstd));
       ++p;
     });
-    const bool above = problem_.convention.eps == EpsPlacement::floor && exceeds_eps(q, own.variance);
+    const bool above = problem_.convention.eps == EpsPlacement::floor &&
+                       hundred_digits::exceeds_eps(problem_, inputs_, groups_, q, own.variance);
     const T s = response(own.variance, own.rstd, problem_.convention.eps, above);
     const auto pull = [&](const Elements& left, const Elements& right) {
       T sum(0);
@@ -151,23 +151,6 @@ class SecondOrder {
                               normalized.terms[e] * through_variance;
       truth_.out[Role::dx][index[e]] = leave(dx, dx_terms);
     }
-  }
-
-  // Whether the variance is above eps: over the rationals where 100 digits may not tell (backward.cpp).
-  [[nodiscard]] bool exceeds_eps(std::int64_t q, const T& variance) const {
-    using boost::multiprecision::fabs;
-    if (variance == 0) return false;
-    if (!(fabs(variance - eps_) <= eps_ * T(0x1p-280))) return variance > eps_;
-    using Rational = boost::multiprecision::mpq_rational;
-    Rational sum(0);
-    Rational squares(0);
-    groups_.for_each(q, [&](std::int64_t i, const Shape&) {
-      const Rational x(static_cast<double>(inputs_[Role::x][static_cast<std::size_t>(i)]));
-      sum += x;
-      squares += x * x;
-    });
-    if (row_.centred) squares -= sum * sum / groups_.size();
-    return squares > Rational(problem_.eps) * (n_minus_1_ ? groups_.size() - 1 : groups_.size());
   }
 
   const Problem& problem_;

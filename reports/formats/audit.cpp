@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "reports/clean_text.hpp"
+#include "reports/formats/text.hpp"
 #include "reports/grouping.hpp"
 
 namespace normgate {
 namespace {
-
-constexpr std::string_view self_consistency = "self_consistency";
 
 // Rows of equal length, columns separated by two blanks; the last one is not padded.
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
@@ -28,11 +27,6 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
       result += c + 1 < row.size() ? fmt::format("{:<{}}  ", row[c], width[c]) : row[c] + "\n";
   }
   return result + "\n";
-}
-
-std::string share_text(double share) {
-  if (share < 1) share = std::floor(share * 1e4) / 1e4;  // 0.99999 is inside the bound and must not read as 1
-  return fmt::format("{:.4g}", share);
 }
 
 // One output of one kernel in one phase, over all targets and conventions.
@@ -56,13 +50,13 @@ std::vector<OutputRow> output_rows(const Record& record) {
         return other.kernel == kernel && other.phase == unit.phase && other.output == worst.output;
       });
       if (row == rows.end()) row = rows.insert(rows.end(), OutputRow{kernel, unit.phase, worst.output});
-      const bool own = unit.property == self_consistency;
+      const bool own = unit.property == self_consistency_name;
       const WorstOfOutput*& place = own ? row->own : row->mathematical;
       if (place != nullptr && !(worst.share_of_bound > place->share_of_bound)) continue;
       place = &worst;
       if (!own) row->target = unit.target;
     }
-    if (unit.property != self_consistency) continue;
+    if (unit.property != self_consistency_name) continue;
     for (OutputRow& row : rows) {
       if (row.kernel != kernel || row.phase != unit.phase) continue;
       row.judged += unit.elements;

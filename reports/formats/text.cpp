@@ -244,12 +244,6 @@ std::string not_claimed(const Record& record) {
   return result + "\n\n";
 }
 
-// Rounded down: a share of 0.9999997 is inside the bound and must not read as 1.
-std::string share_text(double share) {
-  if (share < 1) share = std::floor(share * 1e4) / 1e4;
-  return fmt::format("{:.4g}", share);
-}
-
 std::string last_line(const Record& record) {
   std::set<std::pair<std::string, std::string>> kernels;
   std::set<std::string> targets;
@@ -287,6 +281,11 @@ std::string last_line(const Record& record) {
 }
 
 }  // namespace
+
+std::string share_text(double share) {
+  if (share < 1) share = std::floor(share * 1e4) / 1e4;
+  return fmt::format("{:.4g}", share);
+}
 
 std::string write_text(const Record& record, const TextOptions& options) {
   const Paint paint(options.colour);
